@@ -1,0 +1,1 @@
+//! Analyses that work alike on simulated and recorded traces.

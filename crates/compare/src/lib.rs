@@ -1,0 +1,1 @@
+//! Samples, statistics and comparison tables as the kernel lists use them.

@@ -1,0 +1,1 @@
+//! Machines, workloads, scenarios and studies as files.

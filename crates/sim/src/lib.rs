@@ -1,0 +1,1 @@
+//! A deterministic discrete-event simulator of CPUs around the fair class.
