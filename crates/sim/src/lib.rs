@@ -1,1 +1,2 @@
 //! A deterministic discrete-event simulator of CPUs around the fair class.
+pub mod program;

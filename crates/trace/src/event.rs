@@ -113,6 +113,26 @@ impl fmt::Display for PrevState {
     }
 }
 
+/// The state of the CPU at an event, as the flags column of ftrace text shows it.
+///
+/// Where a source has no such column (perf, Perfetto) and in simulated traces that do not fill it in, all is
+/// `false` or 0; a reader says in its report whether flags were present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CpuFlags {
+    /// Interrupts (`d`) or bottom halves (`b`) are off.
+    pub irqs_off: bool,
+    /// `NEED_RESCHED` is set on the current task (`N`, `n`, `B`).
+    pub need_resched: bool,
+    /// `NEED_RESCHED_LAZY` is set (`L`, `l`, `b` of the second column in 6.13 and later).
+    pub need_resched_lazy: bool,
+    /// In a hard interrupt (`h`, `H`, `z`, `Z`).
+    pub hardirq: bool,
+    /// In a soft interrupt (`s`, `H`).
+    pub softirq: bool,
+    /// Depth of disabled preemption, 0 where the column shows `.`.
+    pub preempt_depth: u8,
+}
+
 /// One traced event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
@@ -124,6 +144,8 @@ pub struct Event {
     pub pid: Pid,
     /// Its name, empty where the source does not tell.
     pub comm: Comm,
+    /// State of the CPU, where the source tells.
+    pub flags: CpuFlags,
     /// What happened.
     pub kind: EventKind,
 }
