@@ -1,0 +1,245 @@
+//! Picking what runs next, and the switch between two entities (reference section 4).
+
+use crate::class::Class;
+use crate::flags::Dequeue;
+use crate::hooks::{Hooks, Point};
+use crate::ids::{CpuId, EntityId, QueueId, TaskId};
+use crate::load::Attach;
+use crate::profile::{BuddyPick, Feature, Policy, Protection};
+use crate::queue::eligible;
+use crate::units::Ns;
+
+impl Class {
+    /// Picks the fair task that should run on `cpu`, without setting it. Ends delays on the way.
+    pub fn pick_task<H: Hooks>(&mut self, cpu: CpuId, now: Ns, h: &mut H) -> Option<TaskId> {
+        self.set_clock(cpu, now);
+        'again: loop {
+            let mut q = self.rqs[cpu.index()].cfs;
+            if self.queues[q.index()].nr_queued == 0 {
+                return None;
+            }
+            loop {
+                if self.running_on(q).is_some() {
+                    self.update_curr(q, h);
+                }
+                if self.check_runtime(q, h) {
+                    continue 'again;
+                }
+                let Some(se) = self.pick_next_entity(cpu, q, h) else {
+                    continue 'again;
+                };
+                match self.ents[se.index()].my_q {
+                    Some(below) => q = below,
+                    None => return Some(TaskId(se.0)),
+                }
+            }
+        }
+    }
+
+    /// Picks the next fair task of `cpu` and makes it current.
+    ///
+    /// `prev` is the fair task that was current, if it was a fair one; it is put back. With no fair
+    /// task to run, `prev` is put too and `None` comes back.
+    pub fn pick_next_task<H: Hooks>(
+        &mut self,
+        cpu: CpuId,
+        prev: Option<TaskId>,
+        now: Ns,
+        h: &mut H,
+    ) -> Option<TaskId> {
+        let next = self.pick_task(cpu, now, h);
+        match (prev, next) {
+            (Some(p), Some(n)) => self.switch(p.entity(), n.entity(), h),
+            (Some(p), None) => self.put_prev_task(cpu, p, now, h),
+            (None, Some(n)) => self.set_next_task(cpu, n, now, h),
+            (None, None) => {}
+        }
+        self.debug_verify(cpu);
+        next
+    }
+
+    /// Puts and sets only the parts of the two chains that differ (section 4.3).
+    fn switch<H: Hooks>(&mut self, prev: EntityId, next: EntityId, h: &mut H) {
+        if prev == next {
+            return;
+        }
+        let (mut se, mut pse) = (next, prev);
+        while self.ents[se.index()].queue != self.ents[pse.index()].queue {
+            let (d, pd) = (self.ents[se.index()].depth, self.ents[pse.index()].depth);
+            if d <= pd {
+                self.put_prev_entity(pse, h);
+                pse = self.ents[pse.index()].parent.unwrap_or(pse);
+            }
+            if d >= pd {
+                self.set_next_entity(se, h);
+                se = self.ents[se.index()].parent.unwrap_or(se);
+            }
+        }
+        self.put_prev_entity(pse, h);
+        self.set_next_entity(se, h);
+    }
+
+    /// Puts the current fair task back, at every level, because another class takes the CPU.
+    pub fn put_prev_task<H: Hooks>(&mut self, cpu: CpuId, t: TaskId, now: Ns, h: &mut H) {
+        self.set_clock(cpu, now);
+        let mut level = Some(t.entity());
+        while let Some(se) = level {
+            self.put_prev_entity(se, h);
+            level = self.ents[se.index()].parent;
+        }
+    }
+
+    /// Makes a queued fair task current at every level.
+    pub fn set_next_task<H: Hooks>(&mut self, cpu: CpuId, t: TaskId, now: Ns, h: &mut H) {
+        self.set_clock(cpu, now);
+        let mut level = Some(t.entity());
+        while let Some(se) = level {
+            self.set_next_entity(se, h);
+            let q = self.ents[se.index()].queue;
+            // A newly current level starts with quota, or it could run past its limit unnoticed.
+            self.account_runtime(q, 0, h);
+            level = self.ents[se.index()].parent;
+        }
+    }
+
+    pub(crate) fn set_next_entity<H: Hooks>(&mut self, se: EntityId, h: &mut H) {
+        let q = self.ents[se.index()].queue;
+        self.clear_buddies(se);
+        if self.ents[se.index()].on_rq {
+            self.tree_remove(q, se);
+            self.update_load_avg(q, se, Attach::No, true);
+            if self.profile.policy == Policy::Eevdf {
+                self.set_protection(q, se);
+            }
+        }
+        let now = self.clock_of(q);
+        let e = &mut self.ents[se.index()];
+        e.exec_start = now;
+        e.prev_sum_exec_runtime = e.sum_exec_runtime;
+        self.queues[q.index()].curr = Some(se);
+        h.point(self, Point::SetNext, q, Some(se));
+    }
+
+    pub(crate) fn put_prev_entity<H: Hooks>(&mut self, se: EntityId, h: &mut H) {
+        let q = self.ents[se.index()].queue;
+        if self.ents[se.index()].on_rq {
+            self.update_curr(q, h);
+        }
+        self.check_runtime(q, h);
+        if self.ents[se.index()].on_rq {
+            self.tree_insert(q, se);
+            self.update_load_avg(q, se, Attach::No, false);
+        }
+        self.queues[q.index()].curr = None;
+        h.point(self, Point::PutPrev, q, Some(se));
+    }
+
+    /// The pick at one level, buddies and ends of delays included; `None`: start again from the root.
+    fn pick_next_entity<H: Hooks>(
+        &mut self,
+        cpu: CpuId,
+        q: QueueId,
+        h: &mut H,
+    ) -> Option<EntityId> {
+        if self.profile.policy == Policy::Cfs {
+            let se = self.pick_cfs(q);
+            h.point(self, Point::Pick, q, se);
+            return se;
+        }
+        let buddy_first = match self.profile.buddy_pick {
+            BuddyPick::NextBuddy => self.feat(Feature::NextBuddy),
+            BuddyPick::PickBuddy => self.feat(Feature::PickBuddy),
+            BuddyPick::InPick => false,
+        };
+        if buddy_first {
+            if let Some(next) = self.queues[q.index()].next {
+                if self.entity_eligible(next) {
+                    return Some(next);
+                }
+            }
+        }
+        let se = self.pick_eevdf(q, true);
+        h.point(self, Point::Pick, q, se);
+        let se = se?;
+        if self.ents[se.index()].sched_delayed {
+            self.dequeue_entities(cpu, se, Dequeue::SLEEP | Dequeue::DELAYED, h);
+            return None;
+        }
+        Some(se)
+    }
+
+    /// The earliest deadline among the eligible of one level (section 4.2).
+    ///
+    /// `protect`: whether the running entity's slice protection counts.
+    #[must_use]
+    pub fn pick_eevdf(&self, q: QueueId, protect: bool) -> Option<EntityId> {
+        let queue = &self.queues[q.index()];
+        let curr = self.running_on(q);
+        if queue.nr_queued == 1 {
+            return curr.or_else(|| queue.tree.first());
+        }
+        let (s, l) = self.sums(q);
+        let ok = |v| eligible(s, l, queue.anchor, v);
+        if self.profile.buddy_pick == BuddyPick::InPick && protect && self.feat(Feature::PickBuddy)
+        {
+            if let Some(next) = queue.next {
+                if ok(self.ents[next.index()].vruntime) {
+                    return Some(next);
+                }
+            }
+        }
+        let curr = curr.filter(|c| ok(self.ents[c.index()].vruntime));
+        if let Some(c) = curr {
+            let counts = match self.profile.protection {
+                Protection::Parity => self.feat(Feature::RunToParity),
+                Protection::MinSlice => true,
+            };
+            if protect && counts && self.protected(c) {
+                return Some(c);
+            }
+        }
+        let best = queue.tree.first_eligible(ok);
+        match (best, curr) {
+            // Equal deadlines favour the entity in the tree.
+            (Some(b), Some(c))
+                if self.ents[c.index()]
+                    .deadline
+                    .before(self.ents[b.index()].deadline) =>
+            {
+                Some(c)
+            }
+            (Some(b), _) => Some(b),
+            (None, c) => c,
+        }
+    }
+
+    /// Marks an entity and its ancestors as next buddies (section 4.4).
+    pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
+        let mut level = Some(se);
+        while let Some(s) = level {
+            let e = &self.ents[s.index()];
+            if !e.on_rq || e.is_idle() {
+                return;
+            }
+            self.queues[e.queue.index()].next = Some(s);
+            level = e.parent;
+        }
+    }
+
+    /// Takes the buddy marks of an entity away, up the chain as long as they match.
+    pub(crate) fn clear_buddies(&mut self, se: EntityId) {
+        let mut level = Some(se);
+        while let Some(s) = level {
+            let e = &self.ents[s.index()];
+            let queue = &mut self.queues[e.queue.index()];
+            if queue.next != Some(s) {
+                break;
+            }
+            queue.next = None;
+            level = e.parent;
+        }
+        if self.profile.policy == Policy::Cfs {
+            self.clear_cfs_buddies(se);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Invariants of the class (reference section 23), checked in every debug build and on request.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::class::Class;
+use crate::ids::{CpuId, EntityId, QueueId};
+use crate::profile::Policy;
+
+/// An invariant that does not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Number of the invariant in reference section 23.
+    pub invariant: u8,
+    /// Queue concerned.
+    pub queue: QueueId,
+    /// What was found.
+    pub what: String,
+}
+
+impl core::fmt::Display for Violation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "invariant {} broken on queue {}: {}",
+            self.invariant, self.queue, self.what
+        )
+    }
+}
+
+impl core::error::Error for Violation {}
+
+impl Class {
+    /// Checks every queue of a CPU.
+    ///
+    /// # Errors
+    ///
+    /// The first invariant that does not hold. That is a fault of the class, or of calls out of order.
+    pub fn verify(&self, cpu: CpuId) -> Result<(), Violation> {
+        for group in &self.groups {
+            self.verify_queue(group.queues[cpu.index()])?;
+        }
+        let rq = &self.rqs[cpu.index()];
+        let root = &self.queues[rq.cfs.index()];
+        if rq.nr_fair != root.h_nr_queued {
+            return Err(Violation {
+                invariant: 2,
+                queue: rq.cfs,
+                what: format!(
+                    "nr_running {} but h_nr_queued {}",
+                    rq.nr_fair, root.h_nr_queued
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// In debug builds, checks the queues of a CPU after an operation, if they are short.
+    pub(crate) fn debug_verify(&self, cpu: CpuId) {
+        if cfg!(debug_assertions) {
+            let root = &self.queues[self.rqs[cpu.index()].cfs.index()];
+            if root.h_nr_queued <= 64 {
+                if let Err(v) = self.verify(cpu) {
+                    debug_assert!(false, "{v}");
+                }
+            }
+        }
+    }
+
+    fn verify_queue(&self, q: QueueId) -> Result<(), Violation> {
+        let queue = &self.queues[q.index()];
+        let fail = |invariant, what| {
+            Err(Violation {
+                invariant,
+                queue: q,
+                what,
+            })
+        };
+        let mut nr = 0;
+        let mut load = 0;
+        let mut h_queued = 0;
+        let mut h_runnable = 0;
+        let mut sum_w = 0;
+        let mut sum_wv = 0;
+        let mut order: Option<EntityId> = None;
+        for se in queue.tree.iter().chain(self.running_on(q)) {
+            let e = &self.ents[se.index()];
+            let in_tree = queue.curr != Some(se);
+            if e.queue != q || !e.on_rq || e.in_tree() != in_tree {
+                return fail(1, format!("entity {se} is out of place"));
+            }
+            nr += 1;
+            load += e.load.weight.0;
+            match e.my_q {
+                Some(below) => {
+                    h_queued += self.queues[below.index()].h_nr_queued;
+                    h_runnable += self.queues[below.index()].h_nr_runnable;
+                }
+                None => {
+                    h_queued += 1;
+                    h_runnable += u32::from(!e.sched_delayed);
+                }
+            }
+            if in_tree {
+                let w = e.load.weight.down();
+                sum_w += w;
+                sum_wv += i128::from(e.vruntime.minus(queue.anchor)) * i128::from(w);
+                if let (Some(prev), Policy::Eevdf) = (order, self.profile.policy) {
+                    if e.deadline.before(self.ents[prev.index()].deadline) {
+                        return fail(6, format!("{se} is queued behind a later deadline"));
+                    }
+                }
+                order = Some(se);
+            }
+        }
+        if nr != queue.nr_queued {
+            return fail(2, format!("nr {} but {nr} entities", queue.nr_queued));
+        }
+        if (h_queued, h_runnable) != (queue.h_nr_queued, queue.h_nr_runnable) {
+            return fail(
+                2,
+                format!(
+                    "h_nr_queued {}, h_nr_runnable {} but {h_queued}, {h_runnable} below",
+                    queue.h_nr_queued, queue.h_nr_runnable
+                ),
+            );
+        }
+        if load != queue.load_weight {
+            return fail(
+                3,
+                format!("load {} but weights sum to {load}", queue.load_weight),
+            );
+        }
+        if (sum_w, sum_wv) != (queue.sum_weight, queue.sum_w_vruntime) {
+            return fail(
+                4,
+                format!(
+                    "sums {} {} but {sum_w} {sum_wv}",
+                    queue.sum_weight, queue.sum_w_vruntime
+                ),
+            );
+        }
+        if nr > 0 && self.profile.policy == Policy::Eevdf {
+            self.verify_virtual_time(q)?;
+        }
+        Ok(())
+    }
+
+    /// Invariants 4 and 7: somebody is eligible, V lies among them, the pick equals a linear scan.
+    fn verify_virtual_time(&self, q: QueueId) -> Result<(), Violation> {
+        let queue = &self.queues[q.index()];
+        let all = || queue.tree.iter().chain(self.running_on(q));
+        if !all().any(|se| self.entity_eligible(se)) {
+            return Err(Violation {
+                invariant: 4,
+                queue: q,
+                what: String::from("nobody is eligible"),
+            });
+        }
+        let v = self.v(q);
+        let outside = all().all(|se| v.before(self.ents[se.index()].vruntime))
+            || all().all(|se| self.ents[se.index()].vruntime.offset(1).before(v));
+        if outside {
+            return Err(Violation {
+                invariant: 4,
+                queue: q,
+                what: format!("V {v} lies outside the vruntimes"),
+            });
+        }
+        let mut want: Option<EntityId> = None;
+        for se in all() {
+            let d = self.ents[se.index()].deadline;
+            let earlier = want.is_none_or(|w| d.before(self.ents[w.index()].deadline));
+            if self.entity_eligible(se) && earlier {
+                want = Some(se);
+            }
+        }
+        let in_pick_buddy = self.profile.buddy_pick == crate::profile::BuddyPick::InPick;
+        if queue.nr_queued > 1 && !(in_pick_buddy && queue.next.is_some()) {
+            let got = self.pick_eevdf(q, false);
+            if got != want {
+                return Err(Violation {
+                    invariant: 7,
+                    queue: q,
+                    what: format!("pick {got:?}, linear scan {want:?}"),
+                });
+            }
+        }
+        Ok(())
+    }
+}
