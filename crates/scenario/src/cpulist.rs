@@ -109,8 +109,13 @@ mod tests {
     #[test]
     fn outside_and_nonsense_differ() {
         assert_eq!(parse_cpu_list("0-16", 16), Err(CpuListError::Outside(16)));
-        assert_eq!(parse_cpu_list("99999999999", 16), Err(CpuListError::Outside(u32::MAX)));
-        for bad in ["", ",", "3-1", "a", "0-", "-1", "0-7:0/4", "0-7:5/4", "0-7:2", "1 2"] {
+        assert_eq!(
+            parse_cpu_list("99999999999", 16),
+            Err(CpuListError::Outside(u32::MAX))
+        );
+        for bad in [
+            "", ",", "3-1", "a", "0-", "-1", "0-7:0/4", "0-7:5/4", "0-7:2", "1 2",
+        ] {
             assert_eq!(parse_cpu_list(bad, 16), Err(CpuListError::Form), "{bad}");
         }
     }

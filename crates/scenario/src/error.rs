@@ -47,7 +47,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file holds bytes that are no text.
-    #[error("{place}: not UTF-8 text (byte {byte:#04x}); a scenario is TOML, an rt-app workload JSON")]
+    #[error(
+        "{place}: not UTF-8 text (byte {byte:#04x}); a scenario is TOML, an rt-app workload JSON"
+    )]
     NotText {
         /// Where the first wrong byte is.
         place: Place,
@@ -95,7 +97,10 @@ pub enum Error {
         found: String,
     },
     /// A name that means nothing.
-    #[error("{place}: `{key}`: there is no {what} `{name}`{}", expected_one_of(name, known))]
+    #[error(
+        "{place}: `{key}`: there is no {what} `{name}`{}",
+        expected_one_of(name, known)
+    )]
     UnknownName {
         /// Where.
         place: Place,
@@ -127,7 +132,10 @@ pub enum Error {
         problem: String,
     },
     /// No such built-in study and no such file.
-    #[error("there is no study `{name}`, neither built in nor as a file{}", expected_one_of(name, known))]
+    #[error(
+        "there is no study `{name}`, neither built in nor as a file{}",
+        expected_one_of(name, known)
+    )]
     NoSuchStudy {
         /// What was asked for.
         name: String,

@@ -67,7 +67,10 @@ pub(crate) fn parse(source: &Source<'_>) -> Result<Json, Error> {
     p.space()?;
     match p.peek() {
         None => Ok(json),
-        Some(_) => p.fail(p.at, &format!("expected the end of the file, found {}", p.here())),
+        Some(_) => p.fail(
+            p.at,
+            &format!("expected the end of the file, found {}", p.here()),
+        ),
     }
 }
 
@@ -91,7 +94,12 @@ impl Parser<'_, '_> {
 
     /// What stands at the current position, for error messages.
     fn here(&self) -> String {
-        match self.source.text().get(self.at..).and_then(|s| s.chars().next()) {
+        match self
+            .source
+            .text()
+            .get(self.at..)
+            .and_then(|s| s.chars().next())
+        {
             None => "the end of the file".into(),
             Some(c) => format!("{c:?}"),
         }
@@ -103,7 +111,9 @@ impl Parser<'_, '_> {
             match self.peek() {
                 Some(b' ' | b'\t' | b'\r' | b'\n') => self.at += 1,
                 // A byte order mark at the very start.
-                Some(0xef) if self.at == 0 && self.bytes.starts_with(b"\xef\xbb\xbf") => self.at = 3,
+                Some(0xef) if self.at == 0 && self.bytes.starts_with(b"\xef\xbb\xbf") => {
+                    self.at = 3
+                }
                 Some(b'/') => match self.bytes.get(self.at + 1) {
                     Some(b'/') => {
                         self.at += self.bytes[self.at..]
@@ -158,19 +168,29 @@ impl Parser<'_, '_> {
                 Some(b'"') => {}
                 None => return self.fail(open, "the object `{` has no end"),
                 _ => {
-                    return self.fail(self.at, &format!("expected a key in quotes or `}}`, found {}", self.here()));
+                    return self.fail(
+                        self.at,
+                        &format!("expected a key in quotes or `}}`, found {}", self.here()),
+                    );
                 }
             }
             let key_place = self.source.place(self.at);
             let key = self.string()?;
             self.space()?;
             if self.peek() != Some(b':') {
-                return self.fail(self.at, &format!("expected `:` after the key `{key}`, found {}", self.here()));
+                return self.fail(
+                    self.at,
+                    &format!("expected `:` after the key `{key}`, found {}", self.here()),
+                );
             }
             self.at += 1;
             self.space()?;
             let json = self.value(depth + 1)?;
-            members.push(Member { key, key_place, json });
+            members.push(Member {
+                key,
+                key_place,
+                json,
+            });
             self.separator(b'}', open, "object `{`")?;
         }
     }
@@ -206,7 +226,11 @@ impl Parser<'_, '_> {
             None => self.fail(open, &format!("the {what} has no end")),
             _ => self.fail(
                 self.at,
-                &format!("expected `,` or `{}`, found {}", char::from(close), self.here()),
+                &format!(
+                    "expected `,` or `{}`, found {}",
+                    char::from(close),
+                    self.here()
+                ),
             ),
         }
     }
@@ -217,7 +241,10 @@ impl Parser<'_, '_> {
         let mut out = String::new();
         loop {
             let run = self.at;
-            while self.peek().is_some_and(|b| b != b'"' && b != b'\\' && b != b'\n') {
+            while self
+                .peek()
+                .is_some_and(|b| b != b'"' && b != b'\\' && b != b'\n')
+            {
                 self.at += 1;
             }
             // Cut at ASCII bytes, so always at a character boundary.
@@ -248,7 +275,9 @@ impl Parser<'_, '_> {
             Some(b't') => '\t',
             Some(b'u') => {
                 let high = self.hex4(start)?;
-                let code = if (0xd800..0xdc00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
+                let code = if (0xd800..0xdc00).contains(&high)
+                    && self.bytes[self.at..].starts_with(b"\\u")
+                {
                     self.at += 2;
                     let low = self.hex4(start)?;
                     0x10000 + ((high - 0xd800) << 10) + (low.wrapping_sub(0xdc00) & 0x3ff)
@@ -294,7 +323,9 @@ impl Parser<'_, '_> {
             return Ok(JsonValue::Integer(n));
         }
         // What Rust reads as a float and JSON does not: words such as `inf`, a trailing dot.
-        let well_formed = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+        let well_formed = text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
         if well_formed && !text.ends_with('.') && text.parse::<f64>().is_ok() {
             return Ok(JsonValue::Number(text.into()));
         }
@@ -303,7 +334,10 @@ impl Parser<'_, '_> {
 
     fn word(&mut self) -> Result<JsonValue, Error> {
         let start = self.at;
-        while self.peek().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        while self
+            .peek()
+            .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
+        {
             self.at += 1;
         }
         // rt-app's examples write Python's spelling here and there.
@@ -330,7 +364,9 @@ mod tests {
 
     #[test]
     fn order_and_repeated_keys_are_kept_with_their_places() {
-        let json = parse_text("{\n \"run\": 1, // one\n \"sleep\": 2,\n /* again */ \"run\": 3,\n}").unwrap();
+        let json =
+            parse_text("{\n \"run\": 1, // one\n \"sleep\": 2,\n /* again */ \"run\": 3,\n}")
+                .unwrap();
         let JsonValue::Object(members) = json.value else {
             panic!("no object")
         };
@@ -358,20 +394,44 @@ mod tests {
             value("99999999999999999999"),
             JsonValue::Number("99999999999999999999".into())
         );
-        assert_eq!(value(r#""a\u00e9\ud83d\ude00\n""#), JsonValue::String("aé😀\n".into()));
+        assert_eq!(
+            value(r#""a\u00e9\ud83d\ude00\n""#),
+            JsonValue::String("aé😀\n".into())
+        );
     }
 
     #[test]
     fn errors_say_where_and_what() {
-        assert_eq!(error(""), "w.json:1:1: the file is empty; expected a JSON object");
-        assert_eq!(error("{\"a\": 1 \"b\": 2}"), "w.json:1:9: expected `,` or `}`, found '\"'");
-        assert_eq!(error("{\n  \"a\" 1}"), "w.json:2:7: expected `:` after the key `a`, found '1'");
-        assert_eq!(error("{\"a\": [1, 2"), "w.json:1:7: the array `[` has no end");
+        assert_eq!(
+            error(""),
+            "w.json:1:1: the file is empty; expected a JSON object"
+        );
+        assert_eq!(
+            error("{\"a\": 1 \"b\": 2}"),
+            "w.json:1:9: expected `,` or `}`, found '\"'"
+        );
+        assert_eq!(
+            error("{\n  \"a\" 1}"),
+            "w.json:2:7: expected `:` after the key `a`, found '1'"
+        );
+        assert_eq!(
+            error("{\"a\": [1, 2"),
+            "w.json:1:7: the array `[` has no end"
+        );
         assert_eq!(error("{\"a\": 1"), "w.json:1:1: the object `{` has no end");
-        assert_eq!(error("{\"a\": \"x\n\"}"), "w.json:1:7: the string has no closing quote on its line");
+        assert_eq!(
+            error("{\"a\": \"x\n\"}"),
+            "w.json:1:7: the string has no closing quote on its line"
+        );
         assert_eq!(error("/* x"), "w.json:1:1: the comment `/*` has no end");
         assert_eq!(error("{\"a\": 8ms}"), "w.json:1:7: `8ms` is no number");
-        assert_eq!(error("{} {}"), "w.json:1:4: expected the end of the file, found '{'");
-        assert_eq!(error(&"[".repeat(100_000)), "w.json:1:65: nested deeper than 64 levels");
+        assert_eq!(
+            error("{} {}"),
+            "w.json:1:4: expected the end of the file, found '{'"
+        );
+        assert_eq!(
+            error(&"[".repeat(100_000)),
+            "w.json:1:65: nested deeper than 64 levels"
+        );
     }
 }

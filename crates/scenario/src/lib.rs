@@ -1,16 +1,29 @@
 //! Machines, workloads, scenarios and studies as files.
 
+mod channel;
 mod cpulist;
 mod error;
+mod hackbench;
 mod json;
+mod machine;
+mod objects;
 mod overrides;
+mod plan;
 mod reader;
+mod rtapp;
 mod source;
+mod steps;
 mod suggest;
+mod tasks;
 mod time;
 mod tree;
 
+pub use channel::{ChannelKind, PIPE_CAPACITY, SOCKET_SNDBUF};
 pub use cpulist::show_cpu_list;
 pub use error::{Error, Place, Warning};
+pub use hackbench::{Hackbench, HackbenchCosts};
+pub use machine::{CpuPlace, Machine, Siblings};
 pub use overrides::Overrides;
+pub use plan::{GroupPlan, Plan, Quota};
+pub use rtapp::RtApp;
 pub use time::{parse_time, show_time};

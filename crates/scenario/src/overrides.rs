@@ -44,7 +44,8 @@ impl Overrides {
             None => (key, false),
         };
         let place = Place::Override(option.into());
-        let path = split_key(key).ok_or_else(|| wrong("the key is no dotted path, such as task.NAME.nice"))?;
+        let path = split_key(key)
+            .ok_or_else(|| wrong("the key is no dotted path, such as task.NAME.nice"))?;
         self.list.push(Override {
             option: option.into(),
             path,
@@ -125,7 +126,11 @@ impl Override {
             return Ok(());
         }
         let Value::Table(table) = &mut node.value else {
-            return self.fail(format!("`{}` has no keys, it is {}", parents.join("."), node.found()));
+            return self.fail(format!(
+                "`{}` has no keys, it is {}",
+                parents.join("."),
+                node.found()
+            ));
         };
         if self.append {
             self.append_to(table, last)
@@ -142,7 +147,9 @@ impl Override {
         }
         let found = node.found();
         let Value::Table(table) = &mut node.value else {
-            return self.fail(format!("`{segment}` lies inside {found}, which has no keys"));
+            return self.fail(format!(
+                "`{segment}` lies inside {found}, which has no keys"
+            ));
         };
         if table.get(segment).is_none() {
             let place = self.node.place.clone();
@@ -173,7 +180,8 @@ impl Override {
             Some(item) => Ok(item),
             None => {
                 let known: Vec<String> = names.into_iter().flatten().collect();
-                let guess = closest(segment, &known).map_or(String::new(), |g| format!("; did you mean `{g}`?"));
+                let guess = closest(segment, &known)
+                    .map_or(String::new(), |g| format!("; did you mean `{g}`?"));
                 self.fail(format!(
                     "nothing is called `{segment}` there{guess}; the names are: {}",
                     known.join(", ")
@@ -201,7 +209,12 @@ impl Override {
                     let first = old.clone();
                     old.value = Value::Array(std::iter::once(first).chain(added).collect());
                 }
-                _ => return self.fail(format!("`{key}` is {}, which nothing can be added to", old.found())),
+                _ => {
+                    return self.fail(format!(
+                        "`{key}` is {}, which nothing can be added to",
+                        old.found()
+                    ));
+                }
             },
         }
         Ok(())
@@ -265,7 +278,9 @@ mod tests {
 
     fn value<'a>(node: &'a Node, path: &[&str]) -> &'a Value {
         path.iter()
-            .fold(Some(node), |n, key| n.and_then(Node::as_table).and_then(|t| t.get(key)))
+            .fold(Some(node), |n, key| {
+                n.and_then(Node::as_table).and_then(|t| t.get(key))
+            })
             .map_or(&Value::Bool(false), |n| &n.value)
     }
 
@@ -285,10 +300,19 @@ groups = 3
     fn dotted_keys_reach_tables_named_elements_and_new_keys() {
         let d = with(
             TEXT,
-            &["kernel.profile=6.12.0", "machine.cpus=8", "task.web.nice=-5", "task.\"x.y\".nice=7", "seed=3"],
+            &[
+                "kernel.profile=6.12.0",
+                "machine.cpus=8",
+                "task.web.nice=-5",
+                "task.\"x.y\".nice=7",
+                "seed=3",
+            ],
         )
         .unwrap();
-        assert_eq!(value(&d, &["kernel", "profile"]), &Value::String("6.12.0".into()));
+        assert_eq!(
+            value(&d, &["kernel", "profile"]),
+            &Value::String("6.12.0".into())
+        );
         assert_eq!(value(&d, &["machine", "cpus"]), &Value::Integer(8));
         assert_eq!(value(&d, &["seed"]), &Value::Integer(3));
         let Value::Array(tasks) = value(&d, &["task"]) else {
@@ -301,15 +325,24 @@ groups = 3
     #[test]
     fn a_workload_parameter_needs_no_workload_name() {
         let d = with(TEXT, &["workload.groups=9"]).unwrap();
-        assert_eq!(value(&d, &["workload", "hackbench", "groups"]), &Value::Integer(9));
+        assert_eq!(
+            value(&d, &["workload", "hackbench", "groups"]),
+            &Value::Integer(9)
+        );
         let d = with(TEXT, &["workload.hackbench.groups=8"]).unwrap();
-        assert_eq!(value(&d, &["workload", "hackbench", "groups"]), &Value::Integer(8));
+        assert_eq!(
+            value(&d, &["workload", "hackbench", "groups"]),
+            &Value::Integer(8)
+        );
     }
 
     #[test]
     fn lists_are_replaced_or_appended_to() {
         let d = with(TEXT, &["kernel.features=NO_B"]).unwrap();
-        assert_eq!(value(&d, &["kernel", "features"]), &Value::String("NO_B".into()));
+        assert_eq!(
+            value(&d, &["kernel", "features"]),
+            &Value::String("NO_B".into())
+        );
         let d = with(TEXT, &["kernel.features+=NO_B"]).unwrap();
         let Value::Array(list) = value(&d, &["kernel", "features"]) else {
             panic!("no list")
@@ -332,7 +365,13 @@ groups = 3
             error("nice"),
             "--set nice: expected KEY=VALUE, such as kernel.features=NO_RUN_TO_PARITY"
         );
-        assert_eq!(error("a..b=1"), "--set a..b=1: the key is no dotted path, such as task.NAME.nice");
-        assert_eq!(error("=1"), "--set =1: the key is no dotted path, such as task.NAME.nice");
+        assert_eq!(
+            error("a..b=1"),
+            "--set a..b=1: the key is no dotted path, such as task.NAME.nice"
+        );
+        assert_eq!(
+            error("=1"),
+            "--set =1: the key is no dotted path, such as task.NAME.nice"
+        );
     }
 }

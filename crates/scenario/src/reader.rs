@@ -91,7 +91,12 @@ impl<'a> Reader<'a> {
     /// Refuses keys that were never asked for.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let asked = self.asked.into_inner();
-        match self.table.entries.iter().find(|e| !asked.contains(&e.key.as_str())) {
+        match self
+            .table
+            .entries
+            .iter()
+            .find(|e| !asked.contains(&e.key.as_str()))
+        {
             None => Ok(()),
             Some(e) => {
                 let mut known: Vec<String> = asked.iter().map(|s| (*s).to_string()).collect();
@@ -119,7 +124,11 @@ impl<'a> Field<'a> {
     }
 
     /// The error that a name means nothing.
-    pub(crate) fn unknown(&self, what: &'static str, known: impl IntoIterator<Item = impl Display>) -> Error {
+    pub(crate) fn unknown(
+        &self,
+        what: &'static str,
+        known: impl IntoIterator<Item = impl Display>,
+    ) -> Error {
         Error::UnknownName {
             place: self.node.place.clone(),
             key: self.path.clone(),

@@ -3,7 +3,8 @@
 use schedlab_fair::Ns;
 
 /// What a time should look like, for error messages.
-pub(crate) const TIME_FORM: &str = "a time with a unit, such as \"3ms\", \"250us\", \"1.5s\" or \"700000ns\"";
+pub(crate) const TIME_FORM: &str =
+    "a time with a unit, such as \"3ms\", \"250us\", \"1.5s\" or \"700000ns\"";
 
 /// Units, longest first where one ends like another.
 const UNITS: [(&str, u64); 7] = [
@@ -82,8 +83,19 @@ mod tests {
     #[test]
     fn what_is_no_time_is_none() {
         for bad in [
-            "", "3", "ms", "3 parsec", "-3ms", "1.5ns", "0.0000000001s", "1.ms", ".5ms", "1..5ms", "1e3ms",
-            "99999999999999999999s", "18446744073709551615s",
+            "",
+            "3",
+            "ms",
+            "3 parsec",
+            "-3ms",
+            "1.5ns",
+            "0.0000000001s",
+            "1.ms",
+            ".5ms",
+            "1..5ms",
+            "1e3ms",
+            "99999999999999999999s",
+            "18446744073709551615s",
         ] {
             assert_eq!(parse_time(bad), None, "{bad}");
         }

@@ -82,7 +82,10 @@ impl Table {
 
     /// The value of a key, to change it.
     pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
-        self.entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.node)
+        self.entries
+            .iter_mut()
+            .find(|e| e.key == key)
+            .map(|e| &mut e.node)
     }
 
     /// Sets a key, in its old place if it was there.
