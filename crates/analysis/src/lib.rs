@@ -1,1 +1,3 @@
 //! Analyses that work alike on simulated and recorded traces.
+
+pub mod check;

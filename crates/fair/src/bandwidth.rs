@@ -124,16 +124,18 @@ impl Class {
     /// Charges run time against the quota and asks for a reschedule when it is used up.
     pub(crate) fn account_runtime<H: Hooks>(&mut self, q: QueueId, delta: u64, h: &mut H) {
         let queue = &mut self.queues[q.index()];
-        if !queue.runtime_enabled {
-            return;
-        }
-        queue.runtime_remaining -= delta as i64;
-        if queue.runtime_remaining > 0 || queue.throttled {
-            return;
-        }
-        let slice = self.profile.tunables.bandwidth_slice.0 as i64;
-        if !self.assign_runtime(q, slice, h) && self.queues[q.index()].curr.is_some() {
-            let cpu = self.queues[q.index()].cpu;
+        let cpu = queue.cpu;
+        let out = if queue.runtime_enabled {
+            queue.runtime_remaining -= delta as i64;
+            if queue.runtime_remaining > 0 || queue.throttled {
+                return;
+            }
+            let slice = self.profile.tunables.bandwidth_slice.0 as i64;
+            !self.assign_runtime(q, slice, h)
+        } else {
+            h.out_of_quota(self, q)
+        };
+        if out && self.queues[q.index()].curr.is_some() {
             self.resched_curr(cpu, Resched::Full, Reason::Bandwidth, Some(q), h);
         }
     }
@@ -158,11 +160,13 @@ impl Class {
     /// The first entity of a queue arrives: it may have to wait for quota at once.
     pub(crate) fn check_enqueue_throttle<H: Hooks>(&mut self, q: QueueId, h: &mut H) {
         let queue = &self.queues[q.index()];
-        if !queue.runtime_enabled || queue.curr.is_some() || queue.throttled {
+        if queue.owner.is_none() || queue.curr.is_some() || queue.throttled {
             return;
         }
         self.account_runtime(q, 0, h);
-        if self.queues[q.index()].runtime_remaining <= 0 {
+        let queue = &self.queues[q.index()];
+        let out = queue.runtime_enabled && queue.runtime_remaining <= 0;
+        if h.throttle(self, q, out) {
             self.throttle(q, h);
         }
     }

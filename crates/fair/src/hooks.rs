@@ -87,6 +87,14 @@ pub trait Hooks {
         computed
     }
 
+    /// Whether a queue without a pool of its own has used up its quota; asked at each charge.
+    ///
+    /// Only a replay, which does not know the pool but sees what came of it, answers `true`.
+    fn out_of_quota(&mut self, class: &Class, queue: QueueId) -> bool {
+        let _ = (class, queue);
+        false
+    }
+
     /// A group's quota is used again: its period timer must fire every `period` from now on.
     fn start_period_timer(&mut self, group: GroupId, period: Ns) {
         let _ = (group, period);

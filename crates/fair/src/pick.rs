@@ -59,7 +59,7 @@ impl Class {
     }
 
     /// Puts and sets only the parts of the two chains that differ (section 4.3).
-    fn switch<H: Hooks>(&mut self, prev: EntityId, next: EntityId, h: &mut H) {
+    pub(crate) fn switch<H: Hooks>(&mut self, prev: EntityId, next: EntityId, h: &mut H) {
         if prev == next {
             return;
         }
