@@ -195,6 +195,7 @@ impl<'a> Replay<'a> {
             };
             self.class.set_resched(CPU, pending);
             self.follow_snapshot();
+            self.meet_queue();
             self.operation();
             if self.lock.pos == start {
                 self.lock.lost = true;
@@ -206,6 +207,25 @@ impl<'a> Replay<'a> {
             if self.lock.dirty || self.lock.lost {
                 self.settled = false;
             }
+        }
+    }
+
+    /// An empty queue that is first seen now may have a history: its anchor is taken from the record.
+    fn meet_queue(&mut self) {
+        let r = &self.lock.records[self.lock.pos];
+        if r.kind != Kind::Enqueue {
+            return;
+        }
+        let addr = r.get(Field::Cfs);
+        let Some(q) = self.shadow.queues.get(&addr).filter(|q| q.zv.is_none()) else {
+            return;
+        };
+        let (Some(id), zv) = (q.id, schedlab_fair::Vns(r.get(Field::Zv))) else {
+            return;
+        };
+        if self.class.queue(id).anchor != zv && self.class.queue(id).nr_queued == 0 {
+            self.class.set_anchor(id, zv);
+            self.lock.input("anchor of a queue first seen");
         }
     }
 
@@ -275,7 +295,9 @@ impl<'a> Replay<'a> {
                 Some(q) => (q.zv, q.curr.unwrap_or(0)),
                 None => continue,
             };
-            self.class.set_anchor(id, schedlab_fair::Vns(zv));
+            if let Some(zv) = zv {
+                self.class.set_anchor(id, schedlab_fair::Vns(zv));
+            }
             for se in self.shadow.members(addr) {
                 let entity = self.entity_for(se);
                 self.load_state(se, entity);

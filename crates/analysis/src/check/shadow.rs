@@ -35,7 +35,7 @@ pub(super) struct Ent {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Que {
     pub(super) id: Option<QueueId>,
-    pub(super) zv: u64,
+    pub(super) zv: Option<u64>,
     pub(super) nr: Option<u64>,
     /// `None`: not known; `Some(0)`: no entity runs at this level.
     pub(super) curr: Option<u64>,
@@ -132,7 +132,7 @@ impl Shadow {
     fn apply_queue(&mut self, cfs: u64, r: &Record) {
         let q = self.queues.entry(cfs).or_default();
         if r.has(Field::Zv) {
-            q.zv = r.get(Field::Zv);
+            q.zv = Some(r.get(Field::Zv));
         }
         if r.has(Field::Nr) {
             let joins = u64::from(r.kind == Kind::Enqueue);
