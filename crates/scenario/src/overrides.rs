@@ -55,15 +55,25 @@ impl Overrides {
         Ok(())
     }
 
-    /// Adds a change from a document, such as a study's variant, with the place that it has there.
-    pub(crate) fn push_node(&mut self, key: &str, node: &Node) -> Option<()> {
-        self.list.push(Override {
-            option: format!("{key}={}", node.found()),
-            path: split_key(key)?,
-            append: false,
-            node: node.clone(),
-        });
-        Some(())
+    /// Adds the changes that a document holds as a table, such as a study's variant: each leaf is one change.
+    pub(crate) fn push_table(&mut self, table: &Table) {
+        self.push_leaves(table, &[]);
+    }
+
+    fn push_leaves(&mut self, table: &Table, path: &[String]) {
+        for entry in &table.entries {
+            let mut path = path.to_vec();
+            path.push(entry.key.clone());
+            match &entry.node.value {
+                Value::Table(inner) if !inner.entries.is_empty() => self.push_leaves(inner, &path),
+                _ => self.list.push(Override {
+                    option: path.join("."),
+                    path,
+                    append: false,
+                    node: entry.node.clone(),
+                }),
+            }
+        }
     }
 
     /// Adds all changes of another list behind these.
@@ -75,19 +85,6 @@ impl Overrides {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
-    }
-
-    /// Removes and returns the last value given for a key of one segment, such as `seed`.
-    pub(crate) fn take(&mut self, key: &str) -> Option<Node> {
-        let mut last = None;
-        self.list.retain(|o| {
-            let hit = o.path.len() == 1 && o.path[0] == key;
-            if hit {
-                last = Some(o.node.clone());
-            }
-            !hit
-        });
-        last
     }
 
     /// Changes a document.

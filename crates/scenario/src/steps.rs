@@ -342,6 +342,19 @@ impl StepContext<'_> {
 pub(crate) const MAX_MESSAGE: u32 = crate::channel::PIPE_CAPACITY;
 
 impl Objects {
+    /// Gives each barrier without a declared number the number of tasks that use it.
+    pub(crate) fn count_barriers(&self, plan: &mut Plan) {
+        for (barrier, uses) in &self.barrier_uses {
+            if let Some(count) = plan
+                .barriers
+                .get_mut(barrier.0 as usize)
+                .filter(|c| **c == 0)
+            {
+                *count = *uses;
+            }
+        }
+    }
+
     /// Refuses objects that are used on one side only: mostly a name misspelt on the other.
     pub(crate) fn check_pairs(&self) -> Result<(), Error> {
         for ((what, name), used) in &self.uses {
