@@ -4,10 +4,12 @@
 //! which flags; these inputs drive a [`schedlab_fair::Class`]. Each step that the class makes on its
 //! way is compared with the step that the kernel recorded: its kind, its entity, and every value.
 
+mod meta;
 pub mod record;
 mod replay;
 mod report;
 mod shadow;
 
+pub use meta::MetaError;
 pub use replay::{CheckOptions, check_records};
 pub use report::{CheckReport, Difference, FieldPair};

@@ -947,8 +947,12 @@ impl Hooks for Lock<'_> {
         self.count(kind.name(), n);
         if kind == Kind::Curr && se.is_some() {
             let ours = class.resched(CPU) != Resched::None;
+            // HRTICK asks for a reschedule in the timer, behind the accounting that is recorded.
+            let hrtick = class.profile().features.has(schedlab_fair::Feature::Hrtick);
             if ours == r.need_resched {
                 self.count("resched", 1);
+            } else if hrtick && !ours {
+                self.undecided("resched with HRTICK on");
             } else {
                 self.differs(
                     class,

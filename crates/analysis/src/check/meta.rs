@@ -1,0 +1,170 @@
+//! The description beside a recording (`meta.json`): settings in force and what the tasks were.
+
+use std::collections::BTreeMap;
+
+use schedlab_fair::{Features, Ns, Profile, TaskPolicy};
+use serde_json::Value;
+use thiserror::Error;
+
+use super::replay::CheckOptions;
+
+/// Why a description cannot be used.
+#[derive(Debug, Error)]
+pub enum MetaError {
+    /// No JSON.
+    #[error("line {}: {source}; expected the JSON object of a recording's description", source.line())]
+    Json {
+        /// What the parser says.
+        #[from]
+        source: serde_json::Error,
+    },
+    /// A value of the wrong kind.
+    #[error("key `{key}`: expected {expected}")]
+    Wrong {
+        /// Where.
+        key: String,
+        /// What belongs there.
+        expected: &'static str,
+    },
+    /// A kernel that no profile matches.
+    #[error(
+        "settings: kernel `{0}` has no profile here; name one with --profile (schedlab list profiles)"
+    )]
+    Kernel(String),
+    /// A switch that no profile has.
+    #[error("settings: unknown scheduler feature `{0}` (schedlab list features)")]
+    Feature(String),
+}
+
+impl CheckOptions {
+    /// Reads the options out of a recording's description.
+    ///
+    /// `settings` holds the kernel release, then lines `features: …`, `base_slice_ns: …`; `results` the tasks
+    /// with pid and specification.
+    ///
+    /// # Errors
+    ///
+    /// Text that is no such description, a kernel without a profile, an unknown feature.
+    pub fn from_meta(text: &str) -> Result<Self, MetaError> {
+        let meta: Value = serde_json::from_str(text)?;
+        let mut options = Self::default();
+        let settings = strings(&meta, "settings")?;
+        if let Some(release) = settings.first() {
+            options.profile =
+                profile_of(release).ok_or_else(|| MetaError::Kernel((*release).to_string()))?;
+        }
+        for line in &settings {
+            if let Some(list) = line.strip_prefix("features:") {
+                for word in list.split_ascii_whitespace() {
+                    let (feature, on) = Features::parse(word)
+                        .ok_or_else(|| MetaError::Feature(word.to_string()))?;
+                    options.profile = options.profile.with_feature(feature, on);
+                }
+            } else if let Some(ns) = line.strip_prefix("base_slice_ns:") {
+                let ns = ns.trim().parse().map_err(|_| MetaError::Wrong {
+                    key: "settings, base_slice_ns".to_string(),
+                    expected: "nanoseconds",
+                })?;
+                options.profile.tunables.base_slice = Some(Ns(ns));
+            } else if let Some(hz) = line.strip_prefix("hz:") {
+                options.hz = hz.trim().parse().map_err(|_| MetaError::Wrong {
+                    key: "settings, hz".to_string(),
+                    expected: "ticks a second",
+                })?;
+            }
+        }
+        options.policies = policies(&meta);
+        Ok(options)
+    }
+}
+
+/// The profile for a kernel release as `uname -r` prints it.
+fn profile_of(release: &str) -> Option<Profile> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let major: u32 = numbers.next()?.parse().ok()?;
+    let minor: u32 = numbers.next()?.parse().ok()?;
+    let patch: u32 = numbers.next().and_then(|p| p.parse().ok()).unwrap_or(0);
+    let name = match (major, minor, patch) {
+        (6, 1, _) => "6.1",
+        (6, 6 | 7, _) => "6.6",
+        (6, 8..=11, _) => "6.8",
+        (6, 12, 0) => "6.12.0",
+        (6, 12, _) => "6.12-stable",
+        (6, 13 | 14, _) => "6.13",
+        (6, 15 | 16, _) => "6.15",
+        (6, 17, _) => "6.17",
+        (6, 18, _) => "6.18",
+        (6, 19, _) => "6.19",
+        (7, 0, _) => "7.0",
+        _ => return None,
+    };
+    Profile::by_name(name)
+}
+
+fn strings<'a>(meta: &'a Value, key: &str) -> Result<Vec<&'a str>, MetaError> {
+    let wrong = || MetaError::Wrong {
+        key: key.to_string(),
+        expected: "a list of strings",
+    };
+    match meta.get(key) {
+        None => Ok(Vec::new()),
+        Some(list) => list
+            .as_array()
+            .ok_or_else(wrong)?
+            .iter()
+            .map(|v| v.as_str().ok_or_else(wrong))
+            .collect(),
+    }
+}
+
+/// Policies by pid, from the specifications of the tasks (`KIND:key=value,…`).
+fn policies(meta: &Value) -> BTreeMap<i64, TaskPolicy> {
+    let mut out = BTreeMap::new();
+    let tasks = meta.get("results").and_then(Value::as_array);
+    for task in tasks.into_iter().flatten() {
+        let (Some(pid), Some(spec)) = (
+            task.get("pid").and_then(Value::as_i64),
+            task.get("spec").and_then(Value::as_str),
+        ) else {
+            continue;
+        };
+        let policy = spec
+            .split([':', ','])
+            .find_map(|pair| pair.strip_prefix("policy="));
+        match policy {
+            Some("batch") => out.insert(pid, TaskPolicy::Batch),
+            _ => None,
+        };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_fair::Feature;
+
+    #[test]
+    fn reads_switches_slice_and_policies() {
+        let o = CheckOptions::from_meta(
+            r#"{"settings": ["6.12.117+deb12-cloud-amd64", "features: NO_PLACE_LAG RUN_TO_PARITY ", "base_slice_ns: 6000000"],
+                "results": [{"pid": 7, "spec": "hog:name=b,policy=batch"}, {"pid": 8, "spec": "hog:name=h"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(o.profile.name, "6.12-stable");
+        assert!(!o.profile.features.has(Feature::PlaceLag));
+        assert_eq!(o.profile.tunables.base_slice, Some(Ns(6_000_000)));
+        assert_eq!(o.policies.get(&7), Some(&TaskPolicy::Batch));
+        assert_eq!(o.policies.get(&8), None);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let err = |text| CheckOptions::from_meta(text).unwrap_err().to_string();
+        assert!(err("{").starts_with("line 1"));
+        assert!(err(r#"{"settings": 3}"#).contains("`settings`"));
+        assert!(err(r#"{"settings": ["5.4.0"]}"#).contains("5.4.0"));
+        assert!(err(r#"{"settings": ["6.12.9", "features: FOO"]}"#).contains("FOO"));
+        assert!(err(r#"{"settings": ["6.12.9", "base_slice_ns: x"]}"#).contains("base_slice_ns"));
+    }
+}
