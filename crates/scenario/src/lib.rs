@@ -1,11 +1,13 @@
 //! Machines, workloads, scenarios and studies as files.
 
+mod builtin;
 mod channel;
 mod cpulist;
 mod error;
 mod hackbench;
 mod json;
 mod kernel;
+pub mod list;
 mod machine;
 mod objects;
 mod overrides;
@@ -15,6 +17,7 @@ mod rtapp;
 mod scenario;
 mod source;
 mod steps;
+mod study;
 mod suggest;
 mod tasks;
 mod time;
@@ -30,4 +33,5 @@ pub use overrides::Overrides;
 pub use plan::{GroupPlan, Plan, Quota};
 pub use rtapp::RtApp;
 pub use scenario::Scenario;
+pub use study::{Study, Variant};
 pub use time::{parse_time, show_time};

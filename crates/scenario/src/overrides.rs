@@ -81,6 +81,11 @@ impl Overrides {
         self.list.extend(other.list.iter().cloned());
     }
 
+    /// Whether one of them changes a key of the document itself.
+    pub(crate) fn names(&self, key: &str) -> bool {
+        self.list.iter().any(|o| o.path == [key])
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

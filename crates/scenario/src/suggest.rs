@@ -18,17 +18,21 @@ fn distance(a: &str, b: &str, limit: usize) -> usize {
     if a.len().abs_diff(b.len()) > limit {
         return limit + 1;
     }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitution = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitution.min(diagonal + 1).min(row[j] + 1);
+    // Rows of the matrix before last, last and now: two swapped letters count as one slip.
+    let mut before: Vec<usize> = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 0..a.len() {
+        let mut row = vec![i + 1; b.len() + 1];
+        for j in 0..b.len() {
+            let changed = last[j] + usize::from(a[i] != b[j]);
+            row[j + 1] = changed.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                row[j + 1] = row[j + 1].min(before[j - 1] + 1);
+            }
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[b.len()].min(limit + 1)
+    last[b.len()].min(limit + 1)
 }
 
 #[cfg(test)]
@@ -41,6 +45,7 @@ mod tests {
         assert_eq!(closest("profil", &known), Some("profile"));
         assert_eq!(closest("Features", &known), Some("features"));
         assert_eq!(closest("bas_slcie", &known), Some("base_slice"));
+        assert_eq!(closest("hgo", &["hog".to_string()]), Some("hog"));
         assert_eq!(closest("nice", &known), None);
     }
 }

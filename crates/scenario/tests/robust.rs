@@ -105,7 +105,7 @@ fn read_json(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn any_text(text in any::<String>()) {
