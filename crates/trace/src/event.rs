@@ -246,3 +246,44 @@ pub enum EventKind {
         fields: String,
     },
 }
+
+impl EventKind {
+    /// Names of the tracepoints known by meaning, in the order of the variants.
+    pub const KNOWN: [&'static str; 9] = [
+        "sched_switch",
+        "sched_waking",
+        "sched_wakeup",
+        "sched_wakeup_new",
+        "sched_migrate_task",
+        "sched_stat_runtime",
+        "sched_process_fork",
+        "sched_process_exec",
+        "sched_process_exit",
+    ];
+
+    /// Name of the tracepoint, without the subsystem.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Other { name, .. } => name,
+            known => known.known_index().map_or("", |index| Self::KNOWN[index]),
+        }
+    }
+
+    /// Place of the name in [`EventKind::KNOWN`], `None` for [`EventKind::Other`].
+    #[must_use]
+    pub fn known_index(&self) -> Option<usize> {
+        Some(match self {
+            Self::SchedSwitch { .. } => 0,
+            Self::SchedWaking { .. } => 1,
+            Self::SchedWakeup { .. } => 2,
+            Self::SchedWakeupNew { .. } => 3,
+            Self::SchedMigrateTask { .. } => 4,
+            Self::SchedStatRuntime { .. } => 5,
+            Self::SchedProcessFork { .. } => 6,
+            Self::SchedProcessExec { .. } => 7,
+            Self::SchedProcessExit { .. } => 8,
+            Self::Other { .. } => return None,
+        })
+    }
+}

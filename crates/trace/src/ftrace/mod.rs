@@ -1,0 +1,332 @@
+//! Reader for ftrace text in its dialects; `docs/formats/ftrace-text.md` describes them.
+
+mod fields;
+mod notes;
+mod plugin;
+mod prefix;
+mod state;
+
+use std::io::{self, BufRead};
+
+use self::notes::Note;
+use self::prefix::{CPU_LIMIT, Flags};
+use self::state::Letters;
+use crate::read::Tally;
+use crate::{Event, EventKind, Format, ReadError, ReadReport, Reader, UnparsedReason};
+
+/// Longest line that is read, bytes; the kernel cuts its own at 8 KiB.
+const LINE_MAX: usize = 64 * 1024;
+
+/// What the field parsers carry from line to line.
+struct Names {
+    /// Names that were too long.
+    cut: u64,
+    /// Letters of `prev_state` that trace-cmd's plugin uses.
+    plugin_letters: Letters,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            cut: 0,
+            plugin_letters: Letters::OldPlugin,
+        }
+    }
+}
+
+/// Whether a line has the front of an event. For telling formats apart.
+pub(crate) fn is_event_line(line: &[u8]) -> bool {
+    prefix::parse(line).is_some()
+}
+
+/// Whether a line is a note of tracefs or trace-cmd. For telling formats apart.
+pub(crate) fn is_note(line: &[u8]) -> bool {
+    notes::parse(line).is_some()
+}
+
+/// Reader for the text of tracefs (`trace`, `trace_pipe`), `trace-cmd report` and systrace.
+///
+/// Holds one line at a time. A line past 64 KiB is skipped and counted. A last line without a line feed is taken only
+/// if nothing can be missing from it (see `docs/formats/ftrace-text.md`), otherwise it is counted as cut.
+pub struct FtraceTextReader<R> {
+    input: R,
+    name: String,
+    /// Start of a line whose end was not yet in the buffer.
+    carry: Vec<u8>,
+    tally: Tally,
+    names: Names,
+    done: bool,
+}
+
+impl<R: BufRead> FtraceTextReader<R> {
+    /// Reads from `input`; `name` stands for the file in messages.
+    ///
+    /// Give a buffer of 64 KiB or more for speed.
+    pub fn new(input: R, name: &str) -> Self {
+        Self {
+            input,
+            name: name.to_owned(),
+            carry: Vec::new(),
+            tally: Tally::default(),
+            names: Names::default(),
+            done: false,
+        }
+    }
+
+    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+        loop {
+            let buffer = match self.input.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    if !self.carry.is_empty() {
+                        self.tally.plain.lines += 1;
+                        self.tally.unparsed(UnparsedReason::Truncated, &self.carry);
+                    }
+                    return Err(ReadError::Io {
+                        file: self.name.clone(),
+                        line: self.tally.plain.lines,
+                        events: self.tally.plain.events,
+                        source,
+                    });
+                }
+            };
+            if buffer.is_empty() {
+                return self.at_end();
+            }
+            let Some(end) = memchr::memchr(b'\n', buffer) else {
+                // The line goes on behind the buffer. Past the limit only its start is kept.
+                let room = (LINE_MAX + 1).saturating_sub(self.carry.len());
+                self.carry
+                    .extend_from_slice(&buffer[..buffer.len().min(room)]);
+                let len = buffer.len();
+                self.input.consume(len);
+                if self.carry.len() > LINE_MAX {
+                    self.refuse_binary()?;
+                }
+                continue;
+            };
+            let line = if self.carry.is_empty() {
+                &buffer[..end]
+            } else {
+                let room = (LINE_MAX + 1).saturating_sub(self.carry.len());
+                self.carry.extend_from_slice(&buffer[..end.min(room)]);
+                &self.carry[..]
+            };
+            self.tally.plain.lines += 1;
+            let outcome = take_line(line, &mut self.tally, &mut self.names);
+            if matches!(outcome, Outcome::Unparsed(UnparsedReason::ZeroBytes))
+                && self.tally.plain.events == 0
+            {
+                return Err(not_text(&self.name, line));
+            }
+            if let Outcome::Unparsed(reason) = outcome {
+                self.tally.unparsed(reason, line);
+            }
+            self.carry.clear();
+            self.input.consume(end + 1);
+            if let Outcome::Event(event) = outcome {
+                self.tally.event(&event);
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    /// A long first "line" with zero bytes is a binary file.
+    fn refuse_binary(&self) -> Result<(), ReadError> {
+        if self.tally.plain.events == 0 && self.carry.contains(&0) {
+            return Err(not_text(&self.name, &self.carry));
+        }
+        Ok(())
+    }
+
+    fn at_end(&mut self) -> Result<Option<Event>, ReadError> {
+        let line = std::mem::take(&mut self.carry);
+        if !line.is_empty() {
+            self.tally.plain.lines += 1;
+            match take_line(&line, &mut self.tally, &mut self.names) {
+                Outcome::Event(event) if surely_complete(&event.kind, &line) => {
+                    self.tally.event(&event);
+                    return Ok(Some(event));
+                }
+                // Comments and notes are no loss even if cut.
+                Outcome::Nothing => {}
+                Outcome::Unparsed(UnparsedReason::ZeroBytes) if self.tally.plain.events == 0 => {
+                    return Err(not_text(&self.name, &line));
+                }
+                Outcome::Event(_) | Outcome::Unparsed(_) => {
+                    self.tally.unparsed(UnparsedReason::Truncated, &line);
+                }
+            }
+        }
+        if self.tally.plain.events > 0 {
+            return Ok(None);
+        }
+        if self.tally.plain.lines == 0 {
+            return Err(ReadError::Empty {
+                file: self.name.clone(),
+            });
+        }
+        let report = self.tally.report();
+        let detail = match report.unparsed.first() {
+            Some(first) => format!(
+                "{} lines not read, the first is line {} ({}): {}",
+                report.unparsed_lines(),
+                first.first_line,
+                first.reason,
+                first.sample
+            ),
+            None => "only comments and notes: was anything traced?".to_owned(),
+        };
+        Err(ReadError::NoEvents {
+            file: self.name.clone(),
+            lines: report.lines,
+            detail,
+        })
+    }
+}
+
+fn not_text(file: &str, start: &[u8]) -> ReadError {
+    ReadError::Unknown {
+        file: file.to_owned(),
+        found: crate::format::describe_unknown(start),
+    }
+}
+
+impl<R: BufRead> Iterator for FtraceTextReader<R> {
+    type Item = Result<Event, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let result = self.next_event();
+        self.done = !matches!(result, Ok(Some(_)));
+        result.transpose()
+    }
+}
+
+impl<R: BufRead> Reader for FtraceTextReader<R> {
+    fn format(&self) -> Format {
+        Format::FtraceText
+    }
+
+    fn report(&self) -> ReadReport {
+        let mut report = self.tally.report();
+        report.names_cut = self.names.cut;
+        report
+    }
+}
+
+/// What a line turned out to be.
+enum Outcome {
+    Event(Event),
+    /// A comment, a note or blank; already counted.
+    Nothing,
+    Unparsed(UnparsedReason),
+}
+
+fn take_line(line: &[u8], tally: &mut Tally, names: &mut Names) -> Outcome {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() > LINE_MAX {
+        return Outcome::Unparsed(UnparsedReason::TooLong);
+    }
+    if line.first() == Some(&b'#') {
+        tally.plain.comments += 1;
+        notes::comment(line, tally);
+        return Outcome::Nothing;
+    }
+    let Some(front) = prefix::parse(line) else {
+        return not_an_event(line, tally);
+    };
+    if memchr::memchr(0, line).is_some() {
+        return Outcome::Unparsed(UnparsedReason::ZeroBytes);
+    }
+    let Some(ts) = front.ts else {
+        return Outcome::Unparsed(UnparsedReason::TimeRange);
+    };
+    let cpu = match u32::try_from(front.cpu) {
+        Ok(cpu) if front.cpu < CPU_LIMIT => cpu,
+        _ => return Outcome::Unparsed(UnparsedReason::CpuRange),
+    };
+    let Some((name, fields)) = prefix::event_name(front.rest) else {
+        return if front.rest.starts_with(b"<stack trace>") {
+            Outcome::Unparsed(UnparsedReason::StackTrace)
+        } else {
+            Outcome::Unparsed(UnparsedReason::NoEventName)
+        };
+    };
+    if fields.starts_with(b"[FAILED TO PARSE]") {
+        return Outcome::Unparsed(UnparsedReason::FailedToParse);
+    }
+    let Some(kind) = fields::parse(name, fields, names) else {
+        let known = EventKind::KNOWN
+            .iter()
+            .find(|known| known.as_bytes() == name);
+        return Outcome::Unparsed(UnparsedReason::Fields(known.unwrap_or(&"an event")));
+    };
+    let flags = match front.flags {
+        Flags::Known(flags) => {
+            tally.plain.with_flags += 1;
+            flags
+        }
+        Flags::Unknown => {
+            tally.plain.flags_unknown += 1;
+            crate::CpuFlags::default()
+        }
+        Flags::Absent => crate::CpuFlags::default(),
+    };
+    Outcome::Event(Event {
+        ts,
+        cpu,
+        pid: front.pid,
+        comm: prefix::comm(front.comm, &mut names.cut),
+        flags,
+        kind,
+    })
+}
+
+fn not_an_event(line: &[u8], tally: &mut Tally) -> Outcome {
+    if line.trim_ascii().is_empty() {
+        tally.plain.blank += 1;
+        return Outcome::Nothing;
+    }
+    if let Some(note) = notes::parse(line) {
+        tally.plain.notes += 1;
+        match note {
+            Note::Lost(cpu, count) => tally.lost(cpu, count),
+            Note::Empty(cpu) => tally.empty_cpu(cpu),
+            Note::Cpus(cpus) => tally.plain.cpus_declared = Some(cpus),
+            Note::Plain => {}
+        }
+        return Outcome::Nothing;
+    }
+    Outcome::Unparsed(if memchr::memchr(0, line).is_some() {
+        UnparsedReason::ZeroBytes
+    } else if line.trim_ascii_start().starts_with(b"=> ") {
+        UnparsedReason::StackTrace
+    } else {
+        UnparsedReason::NotAnEvent
+    })
+}
+
+/// Whether a line that parsed cannot be the beginning of a longer one, so that a missing line feed is harmless.
+///
+/// A number that ends the text might have had more digits. Not so if one more would leave its range: priorities end at
+/// 139, and CPU numbers are padded to three digits.
+fn surely_complete(kind: &EventKind, line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let digits = line.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let last = &line[line.len() - digits..];
+    match kind {
+        EventKind::SchedSwitch { .. } if line.ends_with(b"]") => true,
+        EventKind::SchedSwitch { next: task, .. } | EventKind::SchedProcessExit { task } => {
+            task.prio >= 14 && task.prio.to_string().as_bytes() == last
+        }
+        EventKind::SchedWaking { .. }
+        | EventKind::SchedWakeup { .. }
+        | EventKind::SchedWakeupNew { .. } => digits >= 3 || line.ends_with(b"]"),
+        EventKind::SchedStatRuntime { .. } => line.ends_with(b"[ns]"),
+        _ => false,
+    }
+}

@@ -1,0 +1,24 @@
+//! Reading: the trait, the report, and opening a file of unknown format.
+
+mod error;
+mod open;
+mod report;
+
+pub use error::ReadError;
+pub use open::{open, open_stream};
+pub(crate) use report::Tally;
+pub use report::{CpuReport, ReadReport, UnparsedCount, UnparsedReason};
+
+use crate::{Event, Format};
+
+/// A trace being read: an iterator of events that keeps account of what it met.
+///
+/// After the first `Err` the iterator ends. Events come in the order of the file, which need not be the order of time:
+/// see [`ReadReport::out_of_order`].
+pub trait Reader: Iterator<Item = Result<Event, ReadError>> {
+    /// Format of the source.
+    fn format(&self) -> Format;
+
+    /// The account so far; complete once the iterator has returned `None` or an error.
+    fn report(&self) -> ReadReport;
+}

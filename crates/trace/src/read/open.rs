@@ -1,0 +1,122 @@
+//! Opening a trace of unknown compression and format.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+
+use super::{ReadError, Reader};
+use crate::format::{self, Compression, Format, HEAD_BYTES};
+use crate::ftrace::FtraceTextReader;
+
+/// Bytes read at once behind the detection.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Opens a trace file: undoes xz, zstd or gzip and picks the reader by content. The name plays no part.
+///
+/// # Errors
+/// [`ReadError::Open`], [`ReadError::Io`] and [`ReadError::Empty`] as they say; [`ReadError::Unsupported`] for formats
+/// that are known but have no reader; [`ReadError::Unknown`] for everything else.
+pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Reader + Send>, ReadError> {
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|source| ReadError::Open {
+        file: name.clone(),
+        source,
+    })?;
+    open_stream(file, &name)
+}
+
+/// The same for a stream such as standard input; `name` stands for the path in messages.
+///
+/// # Errors
+/// As [`open`], apart from [`ReadError::Open`].
+pub fn open_stream(
+    stream: impl Read + Send + 'static,
+    name: &str,
+) -> Result<Box<dyn Reader + Send>, ReadError> {
+    let (head, stream) = peek(stream, name)?;
+    let Some(compression) = Compression::detect(&head) else {
+        return by_format(head, stream, name);
+    };
+    let plain: Box<dyn Read + Send> = match compression {
+        Compression::Xz => Box::new(liblzma::read::XzDecoder::new_multi_decoder(stream)),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(stream)),
+        Compression::Zstd => Box::new(
+            zstd::stream::read::Decoder::new(stream).map_err(|source| io_error(name, source))?,
+        ),
+    };
+    let (head, plain) = peek(plain, name)?;
+    if let Some(inner) = Compression::detect(&head) {
+        return Err(ReadError::Unknown {
+            file: name.to_owned(),
+            found: format!("{inner} data packed once more with {compression}"),
+        });
+    }
+    by_format(head, plain, name)
+}
+
+fn by_format(
+    head: Vec<u8>,
+    stream: impl Read + Send + 'static,
+    name: &str,
+) -> Result<Box<dyn Reader + Send>, ReadError> {
+    match Format::detect(&head) {
+        Some(Format::FtraceText) => Ok(Box::new(FtraceTextReader::new(
+            BufReader::with_capacity(BUFFER_BYTES, stream),
+            name,
+        ))),
+        Some(format) => Err(ReadError::Unsupported {
+            file: name.to_owned(),
+            format,
+            hint: match format {
+                Format::TraceDat => " (`trace-cmd report` makes it from this file)",
+                _ => "",
+            },
+        }),
+        None => Err(ReadError::Unknown {
+            file: name.to_owned(),
+            found: format::describe_unknown(&head),
+        }),
+    }
+}
+
+/// Reads the head for detection and gives a stream that starts with it again.
+fn peek(
+    mut stream: impl Read + Send + 'static,
+    name: &str,
+) -> Result<(Vec<u8>, Box<dyn Read + Send>), ReadError> {
+    let mut head = Vec::new();
+    let result = stream
+        .by_ref()
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut head);
+    let start = Cursor::new(head.clone());
+    match result {
+        Err(source) if head.is_empty() => Err(io_error(name, source)),
+        // Something came out before it broke: let the reader meet the error behind that. The decoder cannot be asked
+        // again, some then say "end of file".
+        Err(source) => Ok((head, Box::new(start.chain(Broken(Some(source)))))),
+        Ok(_) if head.is_empty() => Err(ReadError::Empty {
+            file: name.to_owned(),
+        }),
+        Ok(_) => Ok((head, Box::new(start.chain(stream)))),
+    }
+}
+
+/// A stream that fails once.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+fn io_error(name: &str, source: io::Error) -> ReadError {
+    ReadError::Io {
+        file: name.to_owned(),
+        line: 0,
+        events: 0,
+        source,
+    }
+}

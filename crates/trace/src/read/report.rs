@@ -1,0 +1,382 @@
+//! The account of one reading: what was read, what was not, and why.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::format::excerpt;
+use crate::{Event, EventKind};
+
+/// How many different event names are told apart; names past this many are counted together.
+const NAMES_MAX: usize = 4096;
+/// Name under which events past [`NAMES_MAX`] are counted.
+const OTHER_NAMES: &str = "(more names)";
+/// Bytes of the first line of each kind that are kept as a sample.
+const SAMPLE_BYTES: usize = 120;
+
+/// Why a line gave no event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum UnparsedReason {
+    /// No `name-pid [cpu] seconds.fraction:` at its beginning.
+    NotAnEvent,
+    /// CPU number of 65536 or more.
+    CpuRange,
+    /// A time past 2^64 ns.
+    TimeRange,
+    /// No event name followed by a colon behind the time.
+    NoEventName,
+    /// trace-cmd wrote `[FAILED TO PARSE]` in place of the fields.
+    FailedToParse,
+    /// The fields of this event, which the lab knows by meaning, are not as the kernel prints them.
+    Fields(&'static str),
+    /// Part of a stack trace (`<stack trace>` and the ` => function` lines).
+    StackTrace,
+    /// Longer than the reader's limit.
+    TooLong,
+    /// Holds zero bytes.
+    ZeroBytes,
+    /// The last line, without a line feed: the file is cut.
+    Truncated,
+}
+
+impl fmt::Display for UnparsedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnEvent => f.write_str("no \"name-pid [cpu] time:\" at its beginning"),
+            Self::CpuRange => f.write_str("CPU number of 65536 or more"),
+            Self::TimeRange => f.write_str("time past 2^64 ns"),
+            Self::NoEventName => f.write_str("no event name behind the time"),
+            Self::FailedToParse => f.write_str("[FAILED TO PARSE] by trace-cmd"),
+            Self::Fields(event) => write!(f, "fields of {event} not understood"),
+            Self::StackTrace => f.write_str("stack trace"),
+            Self::TooLong => f.write_str("line too long"),
+            Self::ZeroBytes => f.write_str("zero bytes in the line"),
+            Self::Truncated => f.write_str("last line cut (no line feed)"),
+        }
+    }
+}
+
+/// Lines that share a reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct UnparsedCount {
+    /// Why.
+    pub reason: UnparsedReason,
+    /// How many lines.
+    pub count: u64,
+    /// Number of the first of them, counted from 1.
+    pub first_line: u64,
+    /// Its beginning, with escapes for unprintable bytes.
+    pub sample: String,
+}
+
+/// What one CPU contributed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CpuReport {
+    /// CPU number.
+    pub cpu: u32,
+    /// Events recorded there.
+    pub events: u64,
+    /// Events lost there according to the source.
+    pub lost_events: u64,
+    /// Notes of loss that did not say how many.
+    pub lost_unknown: u64,
+    /// Events with an earlier time than an event before them of the same CPU.
+    pub out_of_order: u64,
+}
+
+/// The account of one reading.
+///
+/// `lines = events + comments + blank + notes + sum of unparsed` for text formats.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ReadReport {
+    /// Lines of a text format, cut one included.
+    pub lines: u64,
+    /// Events given out.
+    pub events: u64,
+    /// Comment lines (`#`).
+    pub comments: u64,
+    /// Blank lines.
+    pub blank: u64,
+    /// Lines that say something about the recording: losses, empty CPUs, `cpus=`.
+    pub notes: u64,
+    /// Lines that gave no event, by reason.
+    pub unparsed: Vec<UnparsedCount>,
+    /// Events by name, without subsystem.
+    pub events_by_type: BTreeMap<String, u64>,
+    /// Earliest time, ns.
+    pub first_ts: Option<u64>,
+    /// Latest time, ns.
+    pub last_ts: Option<u64>,
+    /// CPUs with events or losses, by number.
+    pub cpus: Vec<CpuReport>,
+    /// CPUs of which the source says that they are empty.
+    pub empty_cpus: Vec<u32>,
+    /// Number of CPUs that the header names (`#P:2`, `cpus=2`).
+    pub cpus_declared: Option<u32>,
+    /// Events lost according to the source, all CPUs.
+    pub lost_events: u64,
+    /// Notes of loss that did not say how many.
+    pub lost_unknown: u64,
+    /// Events that were overwritten before the reading began (`entries-in-buffer/entries-written`).
+    pub overwritten: u64,
+    /// Events with an earlier time than some event before them.
+    pub out_of_order: u64,
+    /// Largest such step back, ns.
+    pub largest_step_back: u64,
+    /// Events that came with a flags column which was understood.
+    pub with_flags: u64,
+    /// Events with a flags column that was not understood; they are given out without flags.
+    pub flags_unknown: u64,
+    /// Task names longer than the kernel's 15 bytes, cut.
+    pub names_cut: u64,
+}
+
+impl ReadReport {
+    /// Lines that gave no event, all reasons together.
+    #[must_use]
+    pub fn unparsed_lines(&self) -> u64 {
+        self.unparsed.iter().map(|u| u.count).sum()
+    }
+
+    /// Whether the last line was cut.
+    #[must_use]
+    pub fn truncated(&self) -> bool {
+        self.unparsed
+            .iter()
+            .any(|u| u.reason == UnparsedReason::Truncated)
+    }
+
+    /// Time between the earliest and the latest event, ns; 0 without events.
+    #[must_use]
+    pub fn span(&self) -> u64 {
+        match (self.first_ts, self.last_ts) {
+            (Some(first), Some(last)) => last.saturating_sub(first),
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for ReadReport {
+    /// Several lines of text, the last one without a line feed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} events in {} lines", self.events, self.lines)?;
+        if let Some(first) = self.first_ts {
+            let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+            write!(
+                f,
+                ", {} CPUs, {} s from {} s",
+                self.cpus.iter().filter(|c| c.events > 0).count(),
+                seconds(self.span()),
+                seconds(first)
+            )?;
+        }
+        for (name, count) in &self.events_by_type {
+            write!(f, "\n  {count:>10} {name}")?;
+        }
+        if self.lost_events > 0 || self.lost_unknown > 0 {
+            write!(f, "\nlost events: {}", self.lost_events)?;
+            if self.lost_unknown > 0 {
+                write!(f, ", and {} losses of unknown size", self.lost_unknown)?;
+            }
+        }
+        if self.overwritten > 0 {
+            write!(
+                f,
+                "\noverwritten before the reading: {} events",
+                self.overwritten
+            )?;
+        }
+        if self.out_of_order > 0 {
+            write!(
+                f,
+                "\nout of order: {} events, by at most {} ns",
+                self.out_of_order, self.largest_step_back
+            )?;
+        }
+        for u in &self.unparsed {
+            write!(
+                f,
+                "\nnot read: {} x {}, first at line {}: {}",
+                u.count, u.reason, u.first_line, u.sample
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The running counts behind a [`ReadReport`]; cheap per event.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Everything that needs no special structure.
+    pub(crate) plain: ReadReport,
+    known: [u64; EventKind::KNOWN.len()],
+    others: BTreeMap<String, u64>,
+    unparsed: BTreeMap<UnparsedReason, UnparsedCount>,
+    cpus: BTreeMap<u32, (CpuReport, u64)>,
+    /// Counts of the CPU of the last event, not yet in `cpus`.
+    last_cpu: Option<(CpuReport, u64)>,
+}
+
+impl Tally {
+    /// Counts an event that is given out.
+    pub(crate) fn event(&mut self, event: &Event) {
+        let plain = &mut self.plain;
+        plain.events += 1;
+        match event.kind.known_index() {
+            Some(index) => self.known[index] += 1,
+            None => self.count_name(event.kind.name()),
+        }
+        let ts = event.ts;
+        let plain = &mut self.plain;
+        plain.first_ts = Some(plain.first_ts.map_or(ts, |first| first.min(ts)));
+        match plain.last_ts {
+            Some(last) if ts < last => {
+                plain.out_of_order += 1;
+                plain.largest_step_back = plain.largest_step_back.max(last - ts);
+            }
+            _ => plain.last_ts = Some(ts),
+        }
+        let (cpu, latest) = self.cpu(event.cpu);
+        cpu.events += 1;
+        if ts < *latest {
+            cpu.out_of_order += 1;
+        } else {
+            *latest = ts;
+        }
+    }
+
+    fn count_name(&mut self, name: &str) {
+        if let Some(count) = self.others.get_mut(name) {
+            *count += 1;
+        } else {
+            let name = if self.others.len() < NAMES_MAX {
+                name
+            } else {
+                OTHER_NAMES
+            };
+            *self.others.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Counts a line that gave no event.
+    pub(crate) fn unparsed(&mut self, reason: UnparsedReason, line: &[u8]) {
+        let first_line = self.plain.lines;
+        self.unparsed
+            .entry(reason)
+            .or_insert_with(|| UnparsedCount {
+                reason,
+                count: 0,
+                first_line,
+                sample: excerpt(line.trim_ascii(), SAMPLE_BYTES),
+            })
+            .count += 1;
+    }
+
+    /// Notes a loss on a CPU; `None` if the source does not say how much.
+    pub(crate) fn lost(&mut self, cpu: u32, count: Option<u64>) {
+        let entry = &mut self.cpu(cpu).0;
+        match count {
+            Some(count) => {
+                entry.lost_events = entry.lost_events.saturating_add(count);
+                self.plain.lost_events = self.plain.lost_events.saturating_add(count);
+            }
+            None => {
+                entry.lost_unknown += 1;
+                self.plain.lost_unknown += 1;
+            }
+        }
+    }
+
+    /// Notes that a CPU recorded nothing.
+    pub(crate) fn empty_cpu(&mut self, cpu: u32) {
+        if let Err(at) = self.plain.empty_cpus.binary_search(&cpu) {
+            self.plain.empty_cpus.insert(at, cpu);
+        }
+    }
+
+    /// The entry of a CPU; neighbouring events mostly share theirs, so the last one is kept at hand.
+    fn cpu(&mut self, cpu: u32) -> &mut (CpuReport, u64) {
+        if self.last_cpu.is_none_or(|(last, _)| last.cpu != cpu) {
+            if let Some(last) = self.last_cpu.take() {
+                self.cpus.insert(last.0.cpu, last);
+            }
+            let fresh = CpuReport {
+                cpu,
+                ..CpuReport::default()
+            };
+            self.last_cpu = Some(self.cpus.get(&cpu).copied().unwrap_or((fresh, 0)));
+        }
+        self.last_cpu.get_or_insert_default()
+    }
+
+    /// The report as of now.
+    pub(crate) fn report(&self) -> ReadReport {
+        let mut report = self.plain.clone();
+        report.events_by_type = self.others.clone();
+        for (name, &count) in EventKind::KNOWN.iter().zip(&self.known) {
+            if count > 0 {
+                report.events_by_type.insert((*name).to_owned(), count);
+            }
+        }
+        report.unparsed = self.unparsed.values().cloned().collect();
+        let mut cpus = self.cpus.clone();
+        if let Some(last) = self.last_cpu {
+            cpus.insert(last.0.cpu, last);
+        }
+        report.cpus = cpus.into_values().map(|(cpu, _)| cpu).collect();
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded() {
+        let mut tally = Tally::default();
+        for i in 0..NAMES_MAX + 10 {
+            tally.count_name(&format!("event{i}"));
+        }
+        let report = tally.report();
+        assert_eq!(report.events_by_type.len(), NAMES_MAX + 1);
+        assert_eq!(report.events_by_type[OTHER_NAMES], 10);
+    }
+
+    #[test]
+    fn cpus_keep_their_counts_apart() {
+        let mut tally = Tally::default();
+        let mut event = Event {
+            ts: 5,
+            cpu: 1,
+            pid: 0,
+            comm: crate::Comm::default(),
+            flags: crate::CpuFlags::default(),
+            kind: EventKind::SchedProcessExec {
+                filename: String::new(),
+                pid: 1,
+                old_pid: 1,
+            },
+        };
+        tally.event(&event);
+        event.cpu = 0;
+        event.ts = 3;
+        tally.event(&event);
+        event.cpu = 1;
+        event.ts = 4;
+        tally.event(&event);
+        tally.lost(7, Some(9));
+        let report = tally.report();
+        let brief: Vec<_> = report
+            .cpus
+            .iter()
+            .map(|c| (c.cpu, c.events, c.out_of_order, c.lost_events))
+            .collect();
+        assert_eq!(brief, [(0, 1, 0, 0), (1, 2, 1, 0), (7, 0, 0, 9)]);
+        assert_eq!((report.out_of_order, report.largest_step_back), (2, 2));
+        assert_eq!((report.first_ts, report.last_ts), (Some(3), Some(5)));
+    }
+}

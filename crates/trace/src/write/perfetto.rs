@@ -1,0 +1,465 @@
+//! Perfetto protobuf traces, made to be opened in the Perfetto UI and its SQL.
+//!
+//! Field numbers are those of the public schema (`protos/perfetto/trace/` of Perfetto 51): a file is a sequence of
+//! `TracePacket`s, here one with the kernel's version, then ftrace bundles, one per CPU, each behind the names of the
+//! tasks that are new in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use super::proto::{bytes, int, message, uint};
+use super::{TraceWriter, WriteError, WriteReport};
+use crate::{Comm, Event, EventKind, Pid, TaskRef};
+
+/// Bytes of events held back, all CPUs together, before bundles are written.
+const BUNDLE_BYTES: usize = 128 * 1024;
+
+/// Field numbers by message. The wake messages share one layout.
+mod field {
+    pub(super) const TRACE_PACKET: u32 = 1;
+
+    pub(super) const PACKET_FTRACE_EVENTS: u32 = 1;
+    pub(super) const PACKET_PROCESS_TREE: u32 = 2;
+    pub(super) const PACKET_TIMESTAMP: u32 = 8;
+    pub(super) const PACKET_SEQUENCE_ID: u32 = 10;
+    pub(super) const PACKET_SEQUENCE_FLAGS: u32 = 13;
+    pub(super) const PACKET_SYSTEM_INFO: u32 = 45;
+    pub(super) const PACKET_FIRST_ON_SEQUENCE: u32 = 87;
+
+    pub(super) const SYSTEM_INFO_UTSNAME: u32 = 1;
+    pub(super) const UTSNAME_SYSNAME: u32 = 1;
+    pub(super) const UTSNAME_RELEASE: u32 = 3;
+
+    pub(super) const TREE_PROCESSES: u32 = 1;
+    pub(super) const TREE_THREADS: u32 = 2;
+    pub(super) const PROCESS_PID: u32 = 1;
+    pub(super) const PROCESS_PPID: u32 = 2;
+    pub(super) const PROCESS_CMDLINE: u32 = 3;
+    pub(super) const PROCESS_CMDLINE_IS_COMM: u32 = 9;
+    pub(super) const THREAD_TID: u32 = 1;
+    pub(super) const THREAD_NAME: u32 = 2;
+    pub(super) const THREAD_TGID: u32 = 3;
+
+    pub(super) const BUNDLE_CPU: u32 = 1;
+    pub(super) const BUNDLE_EVENT: u32 = 2;
+
+    pub(super) const EVENT_TIMESTAMP: u32 = 1;
+    pub(super) const EVENT_PID: u32 = 2;
+    pub(super) const EVENT_PRINT: u32 = 3;
+    pub(super) const EVENT_SCHED_SWITCH: u32 = 4;
+    pub(super) const EVENT_SCHED_WAKEUP: u32 = 17;
+    pub(super) const EVENT_SCHED_WAKING: u32 = 20;
+    pub(super) const EVENT_SCHED_WAKEUP_NEW: u32 = 114;
+    pub(super) const EVENT_SCHED_PROCESS_EXEC: u32 = 237;
+    pub(super) const EVENT_SCHED_PROCESS_EXIT: u32 = 238;
+    pub(super) const EVENT_SCHED_PROCESS_FORK: u32 = 239;
+    pub(super) const EVENT_GENERIC: u32 = 327;
+    pub(super) const EVENT_SCHED_MIGRATE_TASK: u32 = 491;
+
+    pub(super) const PRINT_BUF: u32 = 2;
+
+    pub(super) const SWITCH_PREV_COMM: u32 = 1;
+    pub(super) const SWITCH_PREV_PID: u32 = 2;
+    pub(super) const SWITCH_PREV_PRIO: u32 = 3;
+    pub(super) const SWITCH_PREV_STATE: u32 = 4;
+    pub(super) const SWITCH_NEXT_COMM: u32 = 5;
+    pub(super) const SWITCH_NEXT_PID: u32 = 6;
+    pub(super) const SWITCH_NEXT_PRIO: u32 = 7;
+
+    pub(super) const TASK_COMM: u32 = 1;
+    pub(super) const TASK_PID: u32 = 2;
+    pub(super) const TASK_PRIO: u32 = 3;
+    pub(super) const WAKE_SUCCESS: u32 = 4;
+    pub(super) const WAKE_TARGET_CPU: u32 = 5;
+    pub(super) const MIGRATE_ORIG_CPU: u32 = 4;
+    pub(super) const MIGRATE_DEST_CPU: u32 = 5;
+    pub(super) const EXIT_PRIO: u32 = 4;
+    pub(super) const EXEC_FILENAME: u32 = 1;
+    pub(super) const EXEC_PID: u32 = 2;
+    pub(super) const EXEC_OLD_PID: u32 = 3;
+    pub(super) const FORK_PARENT_COMM: u32 = 1;
+    pub(super) const FORK_PARENT_PID: u32 = 2;
+    pub(super) const FORK_CHILD_COMM: u32 = 3;
+    pub(super) const FORK_CHILD_PID: u32 = 4;
+
+    pub(super) const GENERIC_NAME: u32 = 1;
+    pub(super) const GENERIC_FIELD: u32 = 2;
+    pub(super) const GENERIC_FIELD_NAME: u32 = 1;
+    pub(super) const GENERIC_FIELD_STR: u32 = 3;
+    pub(super) const GENERIC_FIELD_INT: u32 = 4;
+    pub(super) const GENERIC_FIELD_UINT: u32 = 5;
+}
+
+/// `SEQ_INCREMENTAL_STATE_CLEARED`.
+const STATE_CLEARED: u64 = 1;
+/// All packets belong to one sequence; zero is not allowed.
+const SEQUENCE_ID: u64 = 1;
+
+/// How to write a Perfetto trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PerfettoOptions {
+    /// Kernel release such as `6.12.0`. Perfetto reads `prev_state` by it: from 4.14 on as the bits of
+    /// [`PrevState`](crate::PrevState), without a release as those of older kernels, which would misread `R+` and `I`.
+    pub kernel_release: String,
+}
+
+impl Default for PerfettoOptions {
+    fn default() -> Self {
+        Self {
+            kernel_release: "6.12.0".to_owned(),
+        }
+    }
+}
+
+/// Writes a Perfetto protobuf trace.
+///
+/// Events with a message of their own in Perfetto's schema go there. `sched_stat_runtime` and all others become generic
+/// events (table `ftrace_event` in SQL); their fields text goes into one argument named `fields`. `tracing_mark_write`
+/// becomes `print`, which the UI reads for slices and counters.
+///
+/// An [`Event`] does not say which process a thread belongs to, so each task is shown as a process of its own, named
+/// as the last event named it. Up to 128 KiB of events and the name of every task are held in memory.
+pub struct PerfettoWriter<W> {
+    output: W,
+    options: PerfettoOptions,
+    /// Encoded events by CPU.
+    bundles: BTreeMap<u32, Vec<u8>>,
+    held: usize,
+    /// Earliest time in `bundles`.
+    held_from: u64,
+    tasks: BTreeMap<Pid, Task>,
+    /// Tasks that are new or renamed since the last bundles.
+    renamed: BTreeSet<Pid>,
+    packet: Vec<u8>,
+    scratch: Vec<u8>,
+    report: WriteReport,
+    started: bool,
+    finished: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Task {
+    comm: Comm,
+    parent: Option<Pid>,
+}
+
+impl<W: Write> PerfettoWriter<W> {
+    /// Starts a trace on `output`. The writer gathers packets itself, so the output need not be buffered.
+    pub fn new(output: W, options: PerfettoOptions) -> Self {
+        Self {
+            output,
+            options,
+            bundles: BTreeMap::new(),
+            held: 0,
+            held_from: u64::MAX,
+            tasks: BTreeMap::new(),
+            renamed: BTreeSet::new(),
+            packet: Vec::new(),
+            scratch: Vec::new(),
+            report: WriteReport::default(),
+            started: false,
+            finished: false,
+        }
+    }
+
+    /// Notes a task's name; `parent` if this is its birth.
+    fn name_task(&mut self, pid: Pid, comm: Comm, parent: Option<Pid>) {
+        // Pid 0 is the idle task of each CPU, which Perfetto names by itself.
+        if pid <= 0 {
+            return;
+        }
+        let known = self.tasks.get(&pid).copied();
+        let new = Task {
+            comm,
+            parent: parent.or_else(|| known.and_then(|task| task.parent)),
+        };
+        if known != Some(new) {
+            self.tasks.insert(pid, new);
+            self.renamed.insert(pid);
+        }
+    }
+
+    fn name_tasks(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::SchedSwitch { prev, next, .. } => {
+                self.name_task(prev.pid, prev.comm, None);
+                self.name_task(next.pid, next.comm, None);
+            }
+            EventKind::SchedWaking { task, .. }
+            | EventKind::SchedWakeup { task, .. }
+            | EventKind::SchedWakeupNew { task, .. }
+            | EventKind::SchedMigrateTask { task, .. }
+            | EventKind::SchedProcessExit { task } => self.name_task(task.pid, task.comm, None),
+            EventKind::SchedStatRuntime { comm, pid, .. } => self.name_task(*pid, *comm, None),
+            EventKind::SchedProcessFork {
+                parent_comm,
+                parent_pid,
+                child_comm,
+                child_pid,
+            } => {
+                self.name_task(*parent_pid, *parent_comm, None);
+                self.name_task(*child_pid, *child_comm, Some(*parent_pid));
+            }
+            EventKind::SchedProcessExec { .. } | EventKind::Other { .. } => {}
+        }
+        // The column in front may show a name that the task takes later, so it only fills gaps.
+        if !event.comm.as_bytes().is_empty() && !self.tasks.contains_key(&event.pid) {
+            self.name_task(event.pid, event.comm, None);
+        }
+    }
+
+    fn put_packet(&mut self, body: impl FnOnce(&mut Vec<u8>)) -> Result<(), WriteError> {
+        self.packet.clear();
+        message(&mut self.packet, field::TRACE_PACKET, |out| {
+            body(out);
+            uint(out, field::PACKET_SEQUENCE_ID, SEQUENCE_ID);
+        });
+        self.report.bytes += self.packet.len() as u64;
+        let result = self.output.write_all(&self.packet);
+        result.map_err(|source| self.error(source))
+    }
+
+    fn start(&mut self) -> Result<(), WriteError> {
+        if self.started {
+            return Ok(());
+        }
+        self.started = true;
+        let release = self.options.kernel_release.clone();
+        self.put_packet(|out| {
+            uint(out, field::PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
+            uint(out, field::PACKET_FIRST_ON_SEQUENCE, 1);
+            message(out, field::PACKET_SYSTEM_INFO, |out| {
+                message(out, field::SYSTEM_INFO_UTSNAME, |out| {
+                    bytes(out, field::UTSNAME_SYSNAME, b"Linux");
+                    bytes(out, field::UTSNAME_RELEASE, release.as_bytes());
+                });
+            });
+        })
+    }
+
+    /// Writes names and bundles that are held back.
+    fn put_bundles(&mut self) -> Result<(), WriteError> {
+        let renamed = std::mem::take(&mut self.renamed);
+        if !renamed.is_empty() {
+            let (tasks, from) = (std::mem::take(&mut self.tasks), self.held_from);
+            let result = self.put_packet(|out| {
+                uint(out, field::PACKET_TIMESTAMP, from);
+                message(out, field::PACKET_PROCESS_TREE, |out| {
+                    for &pid in &renamed {
+                        if let Some(task) = tasks.get(&pid) {
+                            put_task(out, pid, task);
+                        }
+                    }
+                });
+            });
+            self.tasks = tasks;
+            result?;
+        }
+        let mut bundles = std::mem::take(&mut self.bundles);
+        for (&cpu, events) in &mut bundles {
+            if events.is_empty() {
+                continue;
+            }
+            self.put_packet(|out| {
+                message(out, field::PACKET_FTRACE_EVENTS, |out| {
+                    uint(out, field::BUNDLE_CPU, u64::from(cpu));
+                    out.extend_from_slice(events);
+                });
+            })?;
+            events.clear();
+        }
+        self.bundles = bundles;
+        self.held = 0;
+        self.held_from = u64::MAX;
+        Ok(())
+    }
+
+    fn error(&self, source: io::Error) -> WriteError {
+        WriteError::Io {
+            events: self.report.events,
+            source,
+        }
+    }
+}
+
+impl<W: Write> TraceWriter for PerfettoWriter<W> {
+    fn write(&mut self, event: &Event) -> Result<(), WriteError> {
+        if self.finished {
+            return Err(WriteError::Finished {
+                events: self.report.events,
+            });
+        }
+        self.start()?;
+        self.name_tasks(event);
+        self.scratch.clear();
+        let altered = put_event(&mut self.scratch, event);
+        let bundle = self.bundles.entry(event.cpu).or_default();
+        let before = bundle.len();
+        bytes(bundle, field::BUNDLE_EVENT, &self.scratch);
+        self.held += bundle.len() - before;
+        self.held_from = self.held_from.min(event.ts);
+        self.report.events += 1;
+        self.report.altered += u64::from(altered);
+        if self.held >= BUNDLE_BYTES {
+            self.put_bundles()?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<WriteReport, WriteError> {
+        if self.finished {
+            return Err(WriteError::Finished {
+                events: self.report.events,
+            });
+        }
+        self.start()?;
+        self.put_bundles()?;
+        self.finished = true;
+        self.output.flush().map_err(|source| self.error(source))?;
+        Ok(self.report)
+    }
+}
+
+/// `Process` and its main `Thread`.
+fn put_task(out: &mut Vec<u8>, pid: Pid, task: &Task) {
+    let name = String::from_utf8_lossy(task.comm.as_bytes());
+    message(out, field::TREE_PROCESSES, |out| {
+        int(out, field::PROCESS_PID, pid.into());
+        if let Some(parent) = task.parent {
+            int(out, field::PROCESS_PPID, parent.into());
+        }
+        bytes(out, field::PROCESS_CMDLINE, name.as_bytes());
+        uint(out, field::PROCESS_CMDLINE_IS_COMM, 1);
+    });
+    message(out, field::TREE_THREADS, |out| {
+        int(out, field::THREAD_TID, pid.into());
+        bytes(out, field::THREAD_NAME, name.as_bytes());
+        int(out, field::THREAD_TGID, pid.into());
+    });
+}
+
+/// One `FtraceEvent`; says whether a name had to be changed to be UTF-8.
+fn put_event(out: &mut Vec<u8>, event: &Event) -> bool {
+    let mut altered = false;
+    uint(out, field::EVENT_TIMESTAMP, event.ts);
+    uint(
+        out,
+        field::EVENT_PID,
+        u64::try_from(event.pid).unwrap_or_default(),
+    );
+    match &event.kind {
+        EventKind::SchedSwitch {
+            prev,
+            prev_state,
+            next,
+        } => message(out, field::EVENT_SCHED_SWITCH, |out| {
+            put_comm(out, field::SWITCH_PREV_COMM, prev.comm, &mut altered);
+            int(out, field::SWITCH_PREV_PID, prev.pid.into());
+            int(out, field::SWITCH_PREV_PRIO, prev.prio.into());
+            uint(out, field::SWITCH_PREV_STATE, prev_state.0.into());
+            put_comm(out, field::SWITCH_NEXT_COMM, next.comm, &mut altered);
+            int(out, field::SWITCH_NEXT_PID, next.pid.into());
+            int(out, field::SWITCH_NEXT_PRIO, next.prio.into());
+        }),
+        EventKind::SchedWaking { task, target_cpu } => {
+            let kind = field::EVENT_SCHED_WAKING;
+            put_wake(out, kind, task, *target_cpu, &mut altered);
+        }
+        EventKind::SchedWakeup { task, target_cpu } => {
+            let kind = field::EVENT_SCHED_WAKEUP;
+            put_wake(out, kind, task, *target_cpu, &mut altered);
+        }
+        EventKind::SchedWakeupNew { task, target_cpu } => {
+            let kind = field::EVENT_SCHED_WAKEUP_NEW;
+            put_wake(out, kind, task, *target_cpu, &mut altered);
+        }
+        EventKind::SchedMigrateTask {
+            task,
+            orig_cpu,
+            dest_cpu,
+        } => message(out, field::EVENT_SCHED_MIGRATE_TASK, |out| {
+            put_task_ref(out, task, field::TASK_PRIO, &mut altered);
+            uint(out, field::MIGRATE_ORIG_CPU, u64::from(*orig_cpu));
+            uint(out, field::MIGRATE_DEST_CPU, u64::from(*dest_cpu));
+        }),
+        EventKind::SchedProcessExit { task } => {
+            message(out, field::EVENT_SCHED_PROCESS_EXIT, |out| {
+                put_task_ref(out, task, field::EXIT_PRIO, &mut altered);
+            });
+        }
+        EventKind::SchedProcessFork {
+            parent_comm,
+            parent_pid,
+            child_comm,
+            child_pid,
+        } => message(out, field::EVENT_SCHED_PROCESS_FORK, |out| {
+            put_comm(out, field::FORK_PARENT_COMM, *parent_comm, &mut altered);
+            int(out, field::FORK_PARENT_PID, (*parent_pid).into());
+            put_comm(out, field::FORK_CHILD_COMM, *child_comm, &mut altered);
+            int(out, field::FORK_CHILD_PID, (*child_pid).into());
+        }),
+        EventKind::SchedProcessExec {
+            filename,
+            pid,
+            old_pid,
+        } => message(out, field::EVENT_SCHED_PROCESS_EXEC, |out| {
+            bytes(out, field::EXEC_FILENAME, filename.as_bytes());
+            int(out, field::EXEC_PID, (*pid).into());
+            int(out, field::EXEC_OLD_PID, (*old_pid).into());
+        }),
+        EventKind::SchedStatRuntime { comm, pid, runtime } => {
+            message(out, field::EVENT_GENERIC, |out| {
+                bytes(out, field::GENERIC_NAME, event.kind.name().as_bytes());
+                put_generic(out, "comm", |out| {
+                    put_comm(out, field::GENERIC_FIELD_STR, *comm, &mut altered);
+                });
+                put_generic(out, "pid", |out| {
+                    int(out, field::GENERIC_FIELD_INT, (*pid).into());
+                });
+                put_generic(out, "runtime", |out| {
+                    uint(out, field::GENERIC_FIELD_UINT, *runtime);
+                });
+            });
+        }
+        EventKind::Other { name, fields } if name == "tracing_mark_write" => {
+            message(out, field::EVENT_PRINT, |out| {
+                bytes(out, field::PRINT_BUF, fields.as_bytes());
+            });
+        }
+        EventKind::Other { name, fields } => message(out, field::EVENT_GENERIC, |out| {
+            bytes(out, field::GENERIC_NAME, name.as_bytes());
+            put_generic(out, "fields", |out| {
+                bytes(out, field::GENERIC_FIELD_STR, fields.as_bytes());
+            });
+        }),
+    }
+    altered
+}
+
+fn put_generic(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+    message(out, field::GENERIC_FIELD, |out| {
+        bytes(out, field::GENERIC_FIELD_NAME, name.as_bytes());
+        value(out);
+    });
+}
+
+fn put_wake(out: &mut Vec<u8>, kind: u32, task: &TaskRef, target_cpu: u32, altered: &mut bool) {
+    message(out, kind, |out| {
+        put_task_ref(out, task, field::TASK_PRIO, altered);
+        uint(out, field::WAKE_SUCCESS, 1);
+        uint(out, field::WAKE_TARGET_CPU, u64::from(target_cpu));
+    });
+}
+
+fn put_task_ref(out: &mut Vec<u8>, task: &TaskRef, prio_field: u32, altered: &mut bool) {
+    put_comm(out, field::TASK_COMM, task.comm, altered);
+    int(out, field::TASK_PID, task.pid.into());
+    int(out, prio_field, task.prio.into());
+}
+
+/// A name; protobuf strings are UTF-8, names need not be.
+fn put_comm(out: &mut Vec<u8>, number: u32, comm: Comm, altered: &mut bool) {
+    let name = String::from_utf8_lossy(comm.as_bytes());
+    *altered |= matches!(name, std::borrow::Cow::Owned(_));
+    bytes(out, number, name.as_bytes());
+}
