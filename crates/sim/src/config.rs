@@ -1,0 +1,350 @@
+//! What is simulated, and the errors of a configuration that cannot be.
+
+use schedlab_fair::{Ns, Profile, Weight};
+use thiserror::Error;
+
+use crate::costs::Costs;
+use crate::program::{ChannelSpec, LockKind, Mode, Op, Program, Sched, TaskSpec};
+
+/// Preemption model (reference section 14).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PreemptModel {
+    /// Kernel mode is left only at its end and at `cond_resched`.
+    None,
+    /// The same, and at points that may sleep.
+    #[default]
+    Voluntary,
+    /// Kernel mode is preempted at once where preemption is enabled.
+    Full,
+    /// As full for other classes; fair tasks wait for the return to user mode or the next tick.
+    Lazy,
+}
+
+/// Where a CPU is, for distances.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CpuSite {
+    /// Physical core.
+    pub core: u32,
+    /// Last-level cache.
+    pub llc: u32,
+    /// Socket.
+    pub socket: u32,
+}
+
+/// A control group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupSpec {
+    /// For messages.
+    pub name: String,
+    /// Index of its parent, a group before this one; `None` for the root.
+    pub parent: Option<u32>,
+    /// Configured shares.
+    pub shares: Weight,
+    /// `cpu.idle`.
+    pub idle: bool,
+    /// Quota, if limited.
+    pub bandwidth: Option<schedlab_fair::BandwidthAttr>,
+}
+
+/// Everything that a simulation needs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SimConfig {
+    /// Kernel rules. A lazy reschedule is made a full one unless `preempt` is lazy.
+    pub profile: Profile,
+    /// CPUs, at least one.
+    pub cpus: Vec<CpuSite>,
+    /// Ticks a second, 1 to 10 000.
+    pub hz: u32,
+    /// Preemption model.
+    pub preempt: PreemptModel,
+    /// Costs.
+    pub costs: Costs,
+    /// Ticks of CPU `i` come `i` times this after those of CPU 0 (modulo a tick); 0: all at the same instant.
+    pub tick_skew: Ns,
+    /// Groups, parents first.
+    pub groups: Vec<GroupSpec>,
+    /// Programs.
+    pub programs: Vec<Program>,
+    /// Tasks that exist from the start. Forked ones take over what their parent has.
+    pub tasks: Vec<TaskSpec>,
+    /// Channels.
+    pub channels: Vec<ChannelSpec>,
+    /// Locks.
+    pub locks: Vec<LockKind>,
+    /// Tasks that each barrier waits for.
+    pub barriers: Vec<u32>,
+    /// Number of condition variables.
+    pub conds: u32,
+    /// Initial counts of semaphores.
+    pub sems: Vec<u32>,
+    /// Number of timers.
+    pub timers: u32,
+    /// End of the simulation; `None`: when every task has ended.
+    pub duration: Option<Ns>,
+    /// Seed of all random streams.
+    pub seed: u64,
+}
+
+/// Why a configuration cannot be simulated, or a simulation cannot go on.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SimError {
+    /// No CPU.
+    #[error("machine: no CPU; expected at least 1")]
+    NoCpu,
+    /// Tick rate.
+    #[error("hz = {0}: expected 1 to 10000 ticks a second")]
+    Hz(u32),
+    /// Zero duration.
+    #[error("duration: expected more than 0")]
+    ZeroDuration,
+    /// Nothing to run.
+    #[error("no task; expected at least one")]
+    NoTask,
+    /// A CPU outside the machine.
+    #[error("task `{task}`: CPU {cpu} is outside the machine, which has CPUs 0 to {last}")]
+    CpuOutside {
+        /// Task.
+        task: String,
+        /// CPU.
+        cpu: u32,
+        /// Last CPU.
+        last: u32,
+    },
+    /// Something that does not exist.
+    #[error("{whose}: no {what} number {number}; there are {count}")]
+    Missing {
+        /// Who names it.
+        whose: String,
+        /// Kind of thing.
+        what: &'static str,
+        /// Its number.
+        number: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// A number that must be above zero.
+    #[error("{whose}: {what} is 0; expected more")]
+    Zero {
+        /// Who has it.
+        whose: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A priority out of range.
+    #[error("task `{task}`: real-time priority {priority}; expected 1 to 99")]
+    Priority {
+        /// Task.
+        task: String,
+        /// Priority.
+        priority: u8,
+    },
+    /// A task that loops without using time.
+    #[error(
+        "task `{task}`: {steps} steps without simulated time passing; its program never runs, sleeps or waits"
+    )]
+    NoProgress {
+        /// Task.
+        task: String,
+        /// Steps.
+        steps: u64,
+    },
+    /// An unlock by a task that does not hold the lock.
+    #[error("task `{task}`: unlocks lock {lock}, which it does not hold")]
+    NotHolder {
+        /// Task.
+        task: String,
+        /// Lock.
+        lock: u32,
+    },
+    /// Resume of an unknown task.
+    #[error("task `{task}`: resumes `{target}`, which does not exist")]
+    NoSuchTask {
+        /// Task.
+        task: String,
+        /// Its target.
+        target: String,
+    },
+    /// A sum of the virtual clock left 64 bits.
+    #[error("virtual time overflow: {0}")]
+    Overflow(String),
+    /// An invariant of the lab does not hold; a fault of the lab.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+impl SimConfig {
+    /// Checks everything that can be checked before the first event.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong, with the task or program that has it.
+    pub fn validate(&self) -> Result<(), SimError> {
+        if self.cpus.is_empty() {
+            return Err(SimError::NoCpu);
+        }
+        if self.hz == 0 || self.hz > 10_000 {
+            return Err(SimError::Hz(self.hz));
+        }
+        if self.duration == Some(Ns(0)) {
+            return Err(SimError::ZeroDuration);
+        }
+        if self.tasks.is_empty() {
+            return Err(SimError::NoTask);
+        }
+        for (i, g) in self.groups.iter().enumerate() {
+            if let Some(p) = g.parent {
+                self.index("parent group", &format!("group `{}`", g.name), p, i as u32)?;
+            }
+        }
+        for t in &self.tasks {
+            self.validate_task(t)?;
+        }
+        for p in &self.programs {
+            self.validate_ops(&p.name, &p.ops)?;
+        }
+        for (i, c) in self.channels.iter().enumerate() {
+            if c.capacity == 0 {
+                return Err(SimError::Zero {
+                    whose: format!("channel {i}"),
+                    what: "capacity",
+                });
+            }
+        }
+        for (i, &n) in self.barriers.iter().enumerate() {
+            if n == 0 {
+                return Err(SimError::Zero {
+                    whose: format!("barrier {i}"),
+                    what: "count",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn index(
+        &self,
+        what: &'static str,
+        whose: &str,
+        number: u32,
+        count: u32,
+    ) -> Result<(), SimError> {
+        if number < count {
+            return Ok(());
+        }
+        Err(SimError::Missing {
+            whose: whose.to_string(),
+            what,
+            number,
+            count,
+        })
+    }
+
+    fn validate_task(&self, t: &TaskSpec) -> Result<(), SimError> {
+        let whose = format!("task `{}`", t.comm);
+        self.index("program", &whose, t.program.0, self.programs.len() as u32)?;
+        if let Some(g) = t.group {
+            self.index("group", &whose, g, self.groups.len() as u32)?;
+        }
+        self.cpus_exist(&t.comm, &t.affinity)?;
+        validate_sched(&t.comm, t.sched)
+    }
+
+    fn cpus_exist(&self, task: &str, list: &[u32]) -> Result<(), SimError> {
+        let last = self.cpus.len() as u32 - 1;
+        match list.iter().find(|&&c| c > last) {
+            Some(&cpu) => Err(SimError::CpuOutside {
+                task: task.to_string(),
+                cpu,
+                last,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_ops(&self, program: &str, ops: &[Op]) -> Result<(), SimError> {
+        let whose = format!("program `{program}`");
+        let n = |len: usize| len as u32;
+        for op in ops {
+            match op {
+                Op::Run {
+                    cond_resched: Some(Ns(0)),
+                    ..
+                } => {
+                    return Err(SimError::Zero {
+                        whose,
+                        what: "cond_resched spacing",
+                    });
+                }
+                Op::Timer { timer, period, .. } => {
+                    self.index("timer", &whose, timer.0, self.timers)?;
+                    if period.0 == 0 {
+                        return Err(SimError::Zero {
+                            whose,
+                            what: "period",
+                        });
+                    }
+                }
+                Op::Send { channel, bytes } | Op::Recv { channel, bytes } => {
+                    self.index("channel", &whose, channel.0, n(self.channels.len()))?;
+                    if *bytes == 0 {
+                        return Err(SimError::Zero {
+                            whose,
+                            what: "number of bytes",
+                        });
+                    }
+                }
+                Op::Lock(l) | Op::Unlock(l) => {
+                    self.index("lock", &whose, l.0, n(self.locks.len()))?;
+                }
+                Op::Barrier(b) => self.index("barrier", &whose, b.0, n(self.barriers.len()))?,
+                Op::Wait { cond, lock } => {
+                    self.index("condition", &whose, cond.0, self.conds)?;
+                    if let Some(l) = lock {
+                        self.index("lock", &whose, l.0, n(self.locks.len()))?;
+                    }
+                }
+                Op::Signal(c) | Op::Broadcast(c) => {
+                    self.index("condition", &whose, c.0, self.conds)?;
+                }
+                Op::SemPost(s) | Op::SemWait(s) => {
+                    self.index("semaphore", &whose, s.0, n(self.sems.len()))?;
+                }
+                Op::Fork { program: p } => {
+                    self.index("program", &whose, p.0, n(self.programs.len()))?;
+                }
+                Op::SetSched(s) => validate_sched(program, *s)?,
+                Op::SetAffinity(list) => {
+                    if list.is_empty() {
+                        return Err(SimError::Zero {
+                            whose,
+                            what: "number of allowed CPUs",
+                        });
+                    }
+                    self.cpus_exist(program, list)?;
+                }
+                Op::Loop { body, .. } => self.validate_ops(program, body)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn validate_sched(task: &str, s: Sched) -> Result<(), SimError> {
+    match s {
+        Sched::Fifo { rt_priority } | Sched::Rr { rt_priority }
+            if !(1..=99).contains(&rt_priority) =>
+        {
+            Err(SimError::Priority {
+                task: task.to_string(),
+                priority: rt_priority,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether work in a mode counts as system time.
+pub(crate) fn is_kernel(mode: Mode) -> bool {
+    mode != Mode::User
+}

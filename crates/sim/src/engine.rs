@@ -1,0 +1,746 @@
+//! The engine: the loop over events, clocks, accounting of time, and what is traced.
+
+use std::collections::BTreeMap;
+
+use schedlab_fair::{
+    Class, CpuId, GroupAttr, GroupId, Hooks, Ns, QueueId, Reason, Resched, TaskAttr, TaskId,
+    TaskPolicy,
+};
+use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
+
+use crate::code::{Instr, compile};
+use crate::config::{PreemptModel, SimConfig, SimError};
+use crate::order::{Agenda, Rank};
+use crate::program::Sched;
+use crate::result::{ReschedCount, RunResult};
+use crate::rng::Stream;
+use crate::rt::RtQueue;
+use crate::server::FairServer;
+use crate::state::{
+    Barrier, Channel, ClassOf, Cpu, CpuSet, CpuTimes, Doing, Life, Lock, Retry, Sem, Task,
+    TaskStats,
+};
+
+/// Takes the events of a simulation as they happen.
+pub trait Sink {
+    /// One event, in order of time.
+    fn event(&mut self, event: &Event);
+}
+
+impl<F: FnMut(&Event)> Sink for F {
+    fn event(&mut self, event: &Event) {
+        self(event);
+    }
+}
+
+/// First pid; small numbers are left to a real system's own tasks.
+pub const FIRST_PID: i32 = 1000;
+
+/// What can happen.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    Tick,
+    HrTick(u32),
+    /// The stretch of work with this number ends.
+    End(u32),
+    /// Something about the running task changed from outside.
+    Poke,
+    WakeTimer {
+        task: u32,
+        seq: u32,
+    },
+    Start(u32),
+    Activate {
+        task: u32,
+        sync: bool,
+    },
+    Interrupt,
+    Period(GroupId),
+    Server(u32),
+    RtPeriod,
+}
+
+/// What the class tells while it works.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// CPU whose code runs; a reschedule of another needs an interrupt.
+    pub(crate) local: u32,
+    pub(crate) remote: Vec<u32>,
+    charged: Vec<(TaskId, u64)>,
+    periods: Vec<(GroupId, u64)>,
+    reasons: BTreeMap<(Reason, u16), u64>,
+}
+
+impl Hooks for Notes {
+    fn charged(&mut self, _class: &Class, task: TaskId, delta: Ns) {
+        self.charged.push((task, delta.0));
+    }
+
+    fn start_period_timer(&mut self, group: GroupId, period: Ns) {
+        self.periods.push((group, period.0));
+    }
+
+    fn resched(&mut self, cpu: CpuId, _kind: Resched, reason: Reason, queue: Option<QueueId>) {
+        let level = queue.map_or(0, |q| u16::try_from(q.0 + 1).unwrap_or(u16::MAX));
+        *self.reasons.entry((reason, level)).or_default() += 1;
+        if cpu.0 != self.local {
+            self.remote.push(cpu.0);
+        }
+    }
+}
+
+/// A simulation.
+pub struct Sim<S: Sink> {
+    pub(crate) config: SimConfig,
+    pub(crate) class: Class,
+    pub(crate) notes: Notes,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) code: Vec<Vec<Instr>>,
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) barriers: Vec<Barrier>,
+    pub(crate) conds: Vec<std::collections::VecDeque<u32>>,
+    pub(crate) sems: Vec<Sem>,
+    pub(crate) agenda: Agenda<Happening>,
+    /// Task of a class entity, by entity number.
+    pub(crate) by_entity: Vec<u32>,
+    pub(crate) groups: Vec<GroupId>,
+    pub(crate) alive: u32,
+    pub(crate) next_pid: i32,
+    pub(crate) work: u64,
+    pub(crate) wakeups: u64,
+    pub(crate) migrations: u64,
+    pub(crate) last_exit: u64,
+    events: u64,
+    sink: S,
+}
+
+impl<S: Sink> Sim<S> {
+    /// Makes a simulation; nothing has happened yet.
+    ///
+    /// # Errors
+    ///
+    /// See [`SimConfig::validate`].
+    pub fn new(config: SimConfig, sink: S) -> Result<Self, SimError> {
+        config.validate()?;
+        let mut profile = config.profile;
+        profile.lazy_resched &= config.preempt == PreemptModel::Lazy;
+        let n = config.cpus.len();
+        let mut class = Class::new(profile, n as u32, config.hz);
+        let mut groups = Vec::new();
+        for g in &config.groups {
+            let parent = g.parent.map_or(GroupId::ROOT, |p| groups[p as usize]);
+            groups.push(class.add_group(
+                parent,
+                GroupAttr {
+                    shares: g.shares,
+                    idle: g.idle,
+                    bandwidth: g.bandwidth,
+                },
+            ));
+        }
+        let cpus = (0..n)
+            .map(|_| Cpu {
+                curr: None,
+                accounted: 0,
+                irq_left: 0,
+                irq_hidden: 0,
+                idle_overhead: 0,
+                stretch: 0,
+                end_at: u64::MAX,
+                tick_armed: false,
+                hrtick_seq: 0,
+                ipi_pending: false,
+                times: CpuTimes::default(),
+                rt: RtQueue::new(),
+                server: FairServer::default(),
+                nr_switches: 0,
+            })
+            .collect();
+        let channels = config
+            .channels
+            .iter()
+            .map(|c| Channel {
+                capacity: c.capacity,
+                overhead: c.overhead,
+                writer_wake_below: c.writer_wake_below,
+                messages: c.messages,
+                sync_wake: c.sync_wake,
+                used: 0,
+                inside: std::collections::VecDeque::new(),
+                readers: std::collections::VecDeque::new(),
+                writers: std::collections::VecDeque::new(),
+            })
+            .collect();
+        let locks = config
+            .locks
+            .iter()
+            .map(|&kind| Lock {
+                kind,
+                owner: None,
+                waiters: std::collections::VecDeque::new(),
+                spinners: std::collections::VecDeque::new(),
+            })
+            .collect();
+        let barriers = config
+            .barriers
+            .iter()
+            .map(|&count| Barrier {
+                count,
+                inside: Vec::new(),
+            })
+            .collect();
+        let sems = config
+            .sems
+            .iter()
+            .map(|&count| Sem {
+                count: u64::from(count),
+                waiters: std::collections::VecDeque::new(),
+            })
+            .collect();
+        let mut sim = Self {
+            code: config.programs.iter().map(compile).collect(),
+            class,
+            notes: Notes::default(),
+            tasks: Vec::new(),
+            cpus,
+            channels,
+            locks,
+            barriers,
+            conds: vec![std::collections::VecDeque::new(); config.conds as usize],
+            sems,
+            agenda: Agenda::new(),
+            by_entity: Vec::new(),
+            groups,
+            alive: 0,
+            next_pid: FIRST_PID,
+            work: 0,
+            wakeups: 0,
+            migrations: 0,
+            last_exit: 0,
+            events: 0,
+            sink,
+            config,
+        };
+        sim.create_tasks();
+        Ok(sim)
+    }
+
+    fn create_tasks(&mut self) {
+        let specs = self.config.tasks.clone();
+        for spec in &specs {
+            let group = spec
+                .group
+                .map_or(GroupId::ROOT, |g| self.groups[g as usize]);
+            let (nice, policy) = fair_part(spec.sched);
+            let fair = self.class.add_task(TaskAttr {
+                nice,
+                policy,
+                slice: spec.slice,
+                group,
+            });
+            let allowed = CpuSet::of(&spec.affinity, self.cpus.len());
+            let restricted = !spec.affinity.is_empty();
+            let index = self.add_task(NewTask {
+                comm: &spec.comm,
+                fair,
+                sched: spec.sched,
+                allowed,
+                restricted,
+                mm: spec.mm,
+                code: spec.program.0,
+                parent: None,
+            });
+            self.tasks[index as usize].start = spec.start.0;
+        }
+        let mut starts: Vec<u64> = specs.iter().map(|s| s.start.0).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        for t in starts {
+            self.agenda.push(t, Rank::Timer, 0, Happening::Start(0));
+        }
+    }
+
+    pub(crate) fn add_task(&mut self, new: NewTask<'_>) -> u32 {
+        let index = self.tasks.len() as u32;
+        let pid = self.next_pid;
+        self.next_pid += 1;
+        let entity = new.fair.index();
+        if self.by_entity.len() <= entity {
+            self.by_entity.resize(entity + 1, u32::MAX);
+        }
+        self.by_entity[entity] = index;
+        self.tasks.push(Task {
+            comm: Comm::new(new.comm),
+            name: new.comm.to_string(),
+            pid,
+            fair: new.fair,
+            class: class_of(new.sched),
+            sched: new.sched,
+            life: Life::New,
+            cpu: new.allowed.first(),
+            allowed: new.allowed,
+            restricted: new.restricted,
+            mm: new.mm,
+            code: new.code,
+            pc: 0,
+            loops: Vec::new(),
+            doing: Doing::Nothing,
+            retry: Retry::No,
+            overhead: 0,
+            kernel: crate::state::Kernel::User,
+            sleep_seq: 0,
+            timers: Vec::new(),
+            parent: new.parent,
+            children: 0,
+            waits_children: false,
+            suspended: false,
+            resume_pending: false,
+            rr_left: 0,
+            rng: Stream::new(self.config.seed, &format!("task {index}")),
+            start: 0,
+            stats: TaskStats::default(),
+        });
+        self.alive += 1;
+        index
+    }
+
+    /// Runs to the end and tells what happened.
+    ///
+    /// # Errors
+    ///
+    /// A program that makes no progress or breaks the rules of a lock, or a fault of the lab itself.
+    pub fn run(mut self) -> Result<RunResult, SimError> {
+        let limit = self.config.duration.map_or(u64::MAX, |d| d.0);
+        let mut now = 0;
+        let mut starved = false;
+        while self.alive > 0 {
+            let Some(next) = self.agenda.next_time() else {
+                // Everybody waits for somebody.
+                starved = true;
+                break;
+            };
+            if next > limit {
+                break;
+            }
+            let Some((order, event)) = self.agenda.pop() else {
+                break;
+            };
+            now = order.time;
+            self.notes.local = order.cpu;
+            self.happen(order.cpu, now, event)?;
+            self.interrupt_others(now)?;
+            if let Some(o) = self.class.take_overflow() {
+                return Err(SimError::Overflow(format!("{o:?}")));
+            }
+        }
+        let ended = self.alive == 0;
+        let end = if ended || starved || limit == u64::MAX {
+            now
+        } else {
+            limit
+        };
+        for cpu in 0..self.cpus.len() as u32 {
+            self.account(cpu, end);
+            self.notes.local = cpu;
+            self.class
+                .update_curr_task(CpuId(cpu), self.clock(cpu), &mut self.notes);
+            self.told(end);
+        }
+        self.finish(end, ended, starved && !ended)
+    }
+
+    fn finish(self, end: u64, ended: bool, deadlock: bool) -> Result<RunResult, SimError> {
+        for (i, c) in self.cpus.iter().enumerate() {
+            if c.times.total() != end {
+                return Err(SimError::Internal(format!(
+                    "CPU {i}: {} ns accounted of {end}",
+                    c.times.total()
+                )));
+            }
+        }
+        let reasons = self
+            .notes
+            .reasons
+            .iter()
+            .map(|(&(reason, level), &count)| ReschedCount {
+                reason,
+                depth: match level {
+                    0 => None,
+                    q => {
+                        let queue = self.class.queue(QueueId(u32::from(q - 1)));
+                        Some(queue.owner.map_or(0, |o| self.class.entity(o).depth + 1))
+                    }
+                },
+                count,
+            })
+            .collect();
+        Ok(RunResult {
+            end: Ns(end),
+            ended,
+            deadlock,
+            waiting: self
+                .tasks
+                .iter()
+                .filter(|t| matches!(t.life, Life::Asleep(_)))
+                .map(|t| t.name.clone())
+                .take(if deadlock { 8 } else { 0 })
+                .collect(),
+            last_exit: Ns(self.last_exit),
+            events: self.events,
+            work: self.work,
+            wakeups: self.wakeups,
+            migrations: self.migrations,
+            switches: self.cpus.iter().map(|c| c.nr_switches).sum(),
+            cpus: self.cpus.iter().map(|c| c.times).collect(),
+            tasks: self
+                .tasks
+                .iter()
+                .map(|t| crate::result::TaskResult {
+                    comm: t.name.clone(),
+                    pid: t.pid,
+                    run: Ns(t.stats.user + t.stats.system),
+                    charged: Ns(self.class.entity(t.fair.entity()).sum_exec_runtime),
+                    ended: t.life == Life::Dead,
+                    stats: t.stats,
+                })
+                .collect(),
+            resched: crate::result::merge(reasons),
+        })
+    }
+
+    fn happen(&mut self, cpu: u32, now: u64, event: Happening) -> Result<(), SimError> {
+        match event {
+            Happening::Tick => self.tick(cpu, now)?,
+            Happening::HrTick(seq) => {
+                if self.cpus[cpu as usize].hrtick_seq == seq {
+                    self.hrtick(cpu, now)?;
+                }
+            }
+            Happening::End(stretch) => {
+                if self.cpus[cpu as usize].stretch == stretch {
+                    self.account(cpu, now);
+                    self.cpus[cpu as usize].end_at = u64::MAX;
+                    self.advance(cpu, now)?;
+                }
+            }
+            Happening::Poke => {
+                self.account(cpu, now);
+                self.advance(cpu, now)?;
+            }
+            Happening::WakeTimer { task, seq } => {
+                let t = &self.tasks[task as usize];
+                if t.sleep_seq == seq && matches!(t.life, Life::Asleep(_)) {
+                    self.timer_interrupt(cpu, now);
+                    self.wake(task, false, now);
+                    self.irq_exit(cpu, now)?;
+                }
+            }
+            Happening::Start(_) => self.start_tasks(now)?,
+            Happening::Activate { task, sync } => {
+                self.account(cpu, now);
+                if self.tasks[task as usize].life == Life::Waking {
+                    self.activate(task, cpu, sync, now);
+                }
+                self.irq_exit(cpu, now)?;
+            }
+            Happening::Interrupt => {
+                self.cpus[cpu as usize].ipi_pending = false;
+                self.account(cpu, now);
+                self.irq_exit(cpu, now)?;
+            }
+            Happening::Period(g) => self.period(g, cpu, now)?,
+            Happening::Server(seq) => {
+                if self.cpus[cpu as usize].server.seq == seq {
+                    self.server_timer(cpu, now)?;
+                }
+            }
+            Happening::RtPeriod => self.rt_period(cpu, now)?,
+        }
+        Ok(())
+    }
+
+    /// Tasks that start at this instant, all queued before the first of them is picked.
+    fn start_tasks(&mut self, now: u64) -> Result<(), SimError> {
+        // No CPU runs this; each that gets work is interrupted.
+        self.notes.local = u32::MAX;
+        for t in 0..self.tasks.len() as u32 {
+            let task = &self.tasks[t as usize];
+            if task.life == Life::New && task.start == now && task.parent.is_none() {
+                let cpu = self.fork_cpu(t);
+                self.account(cpu, now);
+                self.first_enqueue(t, cpu, None, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn period(&mut self, g: GroupId, cpu: u32, now: u64) -> Result<(), SimError> {
+        for c in 0..self.cpus.len() as u32 {
+            self.account(c, now);
+        }
+        let clocks: Vec<Ns> = (0..self.cpus.len() as u32).map(|c| self.clock(c)).collect();
+        let go_on = self
+            .class
+            .period_timer(g, |c| clocks[c.index()], &mut self.notes);
+        self.told(now);
+        if go_on {
+            if let Some(b) = &self.class.group(g).bandwidth {
+                let next = now + b.attr.period.0;
+                self.agenda
+                    .push(next, Rank::Timer, cpu, Happening::Period(g));
+            }
+        }
+        self.irq_exit(cpu, now)
+    }
+
+    /// Accounts a CPU's time up to `now`.
+    pub(crate) fn account(&mut self, cpu: u32, now: u64) {
+        let c = &mut self.cpus[cpu as usize];
+        let mut dt = now - c.accounted;
+        if dt == 0 {
+            return;
+        }
+        c.accounted = now;
+        let irq = dt.min(c.irq_left);
+        c.irq_left -= irq;
+        c.times.irq += irq;
+        if self.config.costs.irq_time_accounting != 0 {
+            c.irq_hidden += irq;
+        }
+        dt -= irq;
+        let Some(t) = c.curr else {
+            let o = dt.min(c.idle_overhead);
+            c.idle_overhead -= o;
+            c.times.overhead += o;
+            c.times.idle += dt - o;
+            return;
+        };
+        let task = &mut self.tasks[t as usize];
+        let o = dt.min(task.overhead);
+        task.overhead -= o;
+        c.times.overhead += o;
+        task.stats.system += o;
+        dt -= o;
+        if dt == 0 {
+            return;
+        }
+        if matches!(task.class, ClassOf::Rt { .. }) {
+            c.rt.time += dt;
+        }
+        match &mut task.doing {
+            Doing::Work { mode, left, .. } => {
+                debug_assert!(*left >= dt, "a task ran past its work");
+                *left -= dt.min(*left);
+                if crate::config::is_kernel(*mode) {
+                    c.times.system += dt;
+                    task.stats.system += dt;
+                } else {
+                    c.times.user += dt;
+                    task.stats.user += dt;
+                }
+            }
+            Doing::Spin { left, .. } => {
+                *left = left.saturating_sub(if *left == u64::MAX { 0 } else { dt });
+                c.times.user += dt;
+                task.stats.user += dt;
+                task.stats.spin += dt;
+            }
+            Doing::Nothing => {
+                debug_assert!(false, "a task ran without work");
+                c.times.overhead += dt;
+                task.stats.system += dt;
+            }
+        }
+    }
+
+    /// `clock_task` of a CPU, accounted up to now.
+    pub(crate) fn clock(&self, cpu: u32) -> Ns {
+        let c = &self.cpus[cpu as usize];
+        Ns(c.accounted - c.irq_hidden)
+    }
+
+    /// Plans the end of a CPU's present stretch of work.
+    pub(crate) fn plan(&mut self, cpu: u32) {
+        let c = &mut self.cpus[cpu as usize];
+        let mut left = c.irq_left;
+        match c.curr {
+            None => left = if left > 0 { left } else { u64::MAX },
+            Some(t) => {
+                let task = &self.tasks[t as usize];
+                left += task.overhead;
+                let work = match task.doing {
+                    Doing::Work { left, .. } | Doing::Spin { left, .. } => left,
+                    Doing::Nothing => 0,
+                };
+                // Behind kernel work comes a place to reschedule, so that stretch ends by itself.
+                if task.overhead == 0 || task.kernel == crate::state::Kernel::User {
+                    left = left.saturating_add(work);
+                }
+            }
+        }
+        if c.curr.is_none() {
+            c.end_at = u64::MAX;
+            return;
+        }
+        let end = c.accounted.saturating_add(left);
+        if end != c.end_at {
+            c.end_at = end;
+            c.stretch = c.stretch.wrapping_add(1);
+            if end != u64::MAX {
+                let stretch = c.stretch;
+                self.agenda
+                    .push(end, Rank::Work, cpu, Happening::End(stretch));
+            }
+        }
+    }
+
+    /// Performs what the class said during its last operation.
+    pub(crate) fn told(&mut self, now: u64) {
+        if self.notes.charged.is_empty() && self.notes.periods.is_empty() {
+            return;
+        }
+        let charged = std::mem::take(&mut self.notes.charged);
+        for &(t, ns) in &charged {
+            let index = self.by_entity[t.index()];
+            let task = &self.tasks[index as usize];
+            let (comm, pid) = (task.comm, task.pid);
+            let cpu = self.class.task_cpu(t).0;
+            self.emit(
+                cpu,
+                now,
+                EventKind::SchedStatRuntime {
+                    comm,
+                    pid,
+                    runtime: ns,
+                },
+            );
+            self.server_consume(cpu, ns, now);
+        }
+        self.notes.charged = charged;
+        self.notes.charged.clear();
+        while let Some((g, period)) = self.notes.periods.pop() {
+            let local = self.notes.local.min(self.cpus.len() as u32 - 1);
+            self.agenda
+                .push(now + period, Rank::Timer, local, Happening::Period(g));
+        }
+    }
+
+    /// CPUs that were asked to reschedule by others' code.
+    fn interrupt_others(&mut self, now: u64) -> Result<(), SimError> {
+        while !self.notes.remote.is_empty() {
+            let cpu = self.notes.remote.remove(0);
+            if self.class.resched(CpuId(cpu)) == Resched::None {
+                continue;
+            }
+            let idle = self.cpus[cpu as usize].curr.is_none();
+            if !idle && self.class.resched(CpuId(cpu)) == Resched::Lazy {
+                // A lazy request sends no interrupt.
+                continue;
+            }
+            let costs = &self.config.costs;
+            let delay = if idle {
+                costs.ipi + costs.idle_exit
+            } else {
+                costs.ipi
+            };
+            if delay == 0 {
+                self.notes.local = cpu;
+                self.account(cpu, now);
+                self.irq_exit(cpu, now)?;
+            } else if !self.cpus[cpu as usize].ipi_pending {
+                self.cpus[cpu as usize].ipi_pending = true;
+                self.agenda
+                    .push(now + delay, Rank::Interrupt, cpu, Happening::Interrupt);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn emit(&mut self, cpu: u32, now: u64, kind: EventKind) {
+        self.events += 1;
+        let (pid, comm) = match self.cpus[cpu as usize].curr {
+            Some(t) => {
+                let task = &self.tasks[t as usize];
+                (task.pid, task.comm)
+            }
+            None => (0, swapper(cpu)),
+        };
+        let need = self.class.resched(CpuId(cpu));
+        let event = Event {
+            ts: now,
+            cpu,
+            pid,
+            comm,
+            flags: CpuFlags {
+                irqs_off: true,
+                need_resched: need == Resched::Full,
+                need_resched_lazy: need == Resched::Lazy,
+                ..CpuFlags::default()
+            },
+            kind,
+        };
+        self.sink.event(&event);
+    }
+
+    /// A task as events name it.
+    pub(crate) fn task_ref(&self, t: u32) -> TaskRef {
+        let task = &self.tasks[t as usize];
+        TaskRef {
+            comm: task.comm,
+            pid: task.pid,
+            prio: prio_of(task.sched),
+        }
+    }
+}
+
+/// What a task is made from.
+pub(crate) struct NewTask<'a> {
+    pub(crate) comm: &'a str,
+    pub(crate) fair: TaskId,
+    pub(crate) sched: Sched,
+    pub(crate) allowed: CpuSet,
+    pub(crate) restricted: bool,
+    pub(crate) mm: u32,
+    pub(crate) code: u32,
+    pub(crate) parent: Option<u32>,
+}
+
+/// Name of a CPU's idle task.
+pub(crate) fn swapper(cpu: u32) -> Comm {
+    Comm::new(&format!("swapper/{cpu}"))
+}
+
+/// Nice level and policy inside the fair class.
+pub(crate) fn fair_part(s: Sched) -> (i8, TaskPolicy) {
+    match s {
+        Sched::Other { nice } => (nice, TaskPolicy::Normal),
+        Sched::Batch { nice } => (nice, TaskPolicy::Batch),
+        Sched::Idle => (0, TaskPolicy::Idle),
+        Sched::Fifo { .. } | Sched::Rr { .. } => (0, TaskPolicy::Normal),
+    }
+}
+
+pub(crate) fn class_of(s: Sched) -> ClassOf {
+    match s {
+        Sched::Fifo { rt_priority } => ClassOf::Rt {
+            prio: 99 - rt_priority.min(99),
+            rr: false,
+        },
+        Sched::Rr { rt_priority } => ClassOf::Rt {
+            prio: 99 - rt_priority.min(99),
+            rr: true,
+        },
+        _ => ClassOf::Fair,
+    }
+}
+
+/// The kernel's `prio`: 0 to 98 real time, 100 to 139 fair.
+pub(crate) fn prio_of(s: Sched) -> i32 {
+    match s {
+        Sched::Fifo { rt_priority } | Sched::Rr { rt_priority } => 99 - i32::from(rt_priority),
+        Sched::Other { nice } | Sched::Batch { nice } => 120 + i32::from(nice),
+        Sched::Idle => 120,
+    }
+}

@@ -1,0 +1,833 @@
+//! The interpreter: what tasks do when they have the CPU.
+
+use schedlab_fair::{CpuId, Dequeue, Enqueue, Ns, TaskPolicy};
+use schedlab_trace::event::{EventKind, PrevState};
+
+use crate::code::Instr;
+use crate::config::{PreemptModel, SimError};
+use crate::engine::{Happening, NewTask, Sim, Sink, class_of, fair_part};
+use crate::order::Rank;
+use crate::preempt::Place;
+use crate::program::{LockKind, Mode, Sched};
+use crate::sched::Entry;
+use crate::state::{ClassOf, CpuSet, Doing, Kernel, Life, Retry};
+
+/// Steps of one task without time passing before its program counts as stuck.
+const STEPS_LIMIT: u64 = 1_000_000;
+
+/// What an instruction leaves to do.
+enum Step {
+    /// Go on behind it.
+    Next,
+    /// Go on where the instruction has put the task (a jump, work begun, a sleep that retries).
+    Stay,
+    /// The task sleeps; go on behind the instruction when it wakes.
+    Sleep(PrevState),
+    /// The task sleeps and tries the instruction again when it wakes.
+    SleepRetry(PrevState, Retry),
+    /// The task gives the CPU up but stays runnable.
+    Yield,
+    /// The task ends.
+    End,
+}
+
+impl<S: Sink> Sim<S> {
+    /// Lets the current task of a CPU go on until it has work that takes time, and plans the end of that.
+    pub(crate) fn advance(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        let mut steps = 0;
+        loop {
+            let Some(t) = self.cpus[cpu as usize].curr else {
+                break;
+            };
+            steps += 1;
+            if steps > STEPS_LIMIT {
+                return Err(SimError::NoProgress {
+                    task: self.tasks[t as usize].name.clone(),
+                    steps: STEPS_LIMIT,
+                });
+            }
+            let task = &self.tasks[t as usize];
+            if self.cpus[cpu as usize].irq_left > 0 || task.overhead > 0 {
+                break;
+            }
+            match task.doing {
+                Doing::Work {
+                    mode: Mode::User,
+                    left,
+                    ..
+                } if left > 0 => {
+                    if self.should_resched(cpu, Place::ReturnToUser) {
+                        self.leave(cpu, t, now, Entry::Leave)?;
+                        continue;
+                    }
+                    break;
+                }
+                Doing::Work { left, .. } if left > 0 => {
+                    let preemptible = matches!(
+                        task.doing,
+                        Doing::Work {
+                            mode: Mode::Kernel,
+                            ..
+                        }
+                    );
+                    if preemptible && self.should_resched(cpu, Place::KernelPreemptible) {
+                        self.leave(cpu, t, now, Entry::Preempted)?;
+                        continue;
+                    }
+                    break;
+                }
+                Doing::Work { mode, cond, .. } => self.work_ends(cpu, t, mode, cond, now)?,
+                Doing::Spin { lock, left } => {
+                    if !self.spin(cpu, t, lock, left, now)? {
+                        break;
+                    }
+                }
+                Doing::Nothing => self.fetch(cpu, t, now)?,
+            }
+        }
+        self.plan(cpu);
+        Ok(())
+    }
+
+    /// A stretch of work is done.
+    fn work_ends(
+        &mut self,
+        cpu: u32,
+        t: u32,
+        mode: Mode,
+        cond: Option<(u64, u64)>,
+        now: u64,
+    ) -> Result<(), SimError> {
+        let task = &mut self.tasks[t as usize];
+        if let Some((spacing, rest)) = cond {
+            let chunk = rest.min(spacing);
+            let more = rest - chunk;
+            task.doing = Doing::Work {
+                mode,
+                left: chunk,
+                cond: (more > 0).then_some((spacing, more)),
+            };
+            if self.should_resched(cpu, Place::CondResched) {
+                return self.leave(cpu, t, now, Entry::Preempted);
+            }
+            return Ok(());
+        }
+        task.doing = Doing::Nothing;
+        if mode == Mode::KernelNoPreempt && self.should_resched(cpu, Place::KernelPreemptible) {
+            return self.leave(cpu, t, now, Entry::Preempted);
+        }
+        Ok(())
+    }
+
+    /// A spinning task looks at its lock; `false`: it goes on spinning.
+    fn spin(&mut self, cpu: u32, t: u32, lock: u32, left: u64, now: u64) -> Result<bool, SimError> {
+        let l = &mut self.locks[lock as usize];
+        if l.owner.is_none() {
+            l.owner = Some(t);
+            l.spinners.retain(|&s| s != t);
+            let task = &mut self.tasks[t as usize];
+            task.doing = Doing::Nothing;
+            task.pc += 1;
+            return Ok(true);
+        }
+        if self.should_resched(cpu, Place::ReturnToUser) {
+            self.leave(cpu, t, now, Entry::Leave)?;
+            return Ok(true);
+        }
+        if left > 0 {
+            return Ok(false);
+        }
+        let l = &mut self.locks[lock as usize];
+        match l.kind {
+            LockKind::SpinYield { every } => {
+                self.tasks[t as usize].doing = Doing::Spin {
+                    lock,
+                    left: every.0.max(1),
+                };
+                self.tasks[t as usize].overhead += self.config.costs.syscall;
+                self.yield_now(cpu, t, now)?;
+            }
+            LockKind::SpinThenSleep { sleep, .. } => {
+                l.spinners.retain(|&s| s != t);
+                let task = &mut self.tasks[t as usize];
+                task.doing = Doing::Nothing;
+                task.retry = Retry::Again;
+                self.sleep_for(t, cpu, sleep.0, PrevState::INTERRUPTIBLE, now);
+                self.schedule(cpu, now, Entry::Block)?;
+            }
+            LockKind::Spin | LockKind::Sleep => {}
+        }
+        Ok(true)
+    }
+
+    /// Fetches and performs the next instruction.
+    fn fetch(&mut self, cpu: u32, t: u32, now: u64) -> Result<(), SimError> {
+        let task = &self.tasks[t as usize];
+        let (code, pc) = (task.code as usize, task.pc as usize);
+        match &self.code[code][pc] {
+            Instr::Enter { times, end } => {
+                let (times, end) = (*times, *end);
+                let task = &mut self.tasks[t as usize];
+                if times == Some(0) {
+                    task.pc = end;
+                } else {
+                    task.loops.push(times.unwrap_or(u64::MAX));
+                    task.pc += 1;
+                }
+                return Ok(());
+            }
+            Instr::Again { start } => {
+                let start = *start;
+                let task = &mut self.tasks[t as usize];
+                if let Some(left) = task.loops.last_mut() {
+                    if *left != u64::MAX {
+                        *left -= 1;
+                    }
+                    if *left > 0 {
+                        task.pc = start + 1;
+                        return Ok(());
+                    }
+                    task.loops.pop();
+                }
+                task.pc += 1;
+                return Ok(());
+            }
+            Instr::Count(units) => {
+                self.work += units;
+                self.tasks[t as usize].pc += 1;
+                return Ok(());
+            }
+            _ => {}
+        }
+        // A finished system call returns to user mode before anything else; kernel work goes on into its call.
+        let user_work = matches!(
+            self.code[code][pc],
+            Instr::Run {
+                mode: Mode::User,
+                ..
+            }
+        );
+        let kernel = self.tasks[t as usize].kernel;
+        if kernel == Kernel::Leaving || (kernel == Kernel::Inside && user_work) {
+            self.tasks[t as usize].kernel = Kernel::User;
+            if self.should_resched(cpu, Place::ReturnToUser) || self.must_throttle(t) {
+                return self.leave(cpu, t, now, Entry::Leave);
+            }
+        }
+        if let Instr::Run {
+            work,
+            mode,
+            cond_resched,
+        } = &self.code[code][pc]
+        {
+            let (work, mode, cond) = (*work, *mode, *cond_resched);
+            self.begin_work(t, work, mode, cond);
+            return Ok(());
+        }
+        if let Retry::Relock(lock) = self.tasks[t as usize].retry {
+            return self.relock(cpu, t, lock, now);
+        }
+        if self.is_call(t) && self.tasks[t as usize].kernel == Kernel::User {
+            let extra = match self.code[code][pc] {
+                Instr::Fork(_) => self.config.costs.fork,
+                Instr::Exit => self.config.costs.exit,
+                _ => 0,
+            };
+            let task = &mut self.tasks[t as usize];
+            task.kernel = Kernel::Inside;
+            task.overhead += self.config.costs.syscall + extra;
+            if task.overhead > 0 {
+                return Ok(());
+            }
+        }
+        if self.config.preempt == PreemptModel::Voluntary
+            && self.tasks[t as usize].kernel == Kernel::Inside
+            && self.should_resched(cpu, Place::MightSleep)
+        {
+            return self.leave(cpu, t, now, Entry::Preempted);
+        }
+        let step = self.perform(cpu, t, now)?;
+        self.finish_step(cpu, t, now, step)
+    }
+
+    fn finish_step(&mut self, cpu: u32, t: u32, now: u64, step: Step) -> Result<(), SimError> {
+        let task = &mut self.tasks[t as usize];
+        if task.kernel == Kernel::Inside && !matches!(step, Step::Stay | Step::SleepRetry(..)) {
+            task.kernel = Kernel::Leaving;
+        }
+        match step {
+            Step::Next => {
+                task.pc += 1;
+                task.retry = Retry::No;
+                Ok(())
+            }
+            Step::Stay => Ok(()),
+            Step::Sleep(state) => {
+                task.pc += 1;
+                task.retry = Retry::No;
+                task.life = Life::Asleep(state);
+                self.schedule(cpu, now, Entry::Block)
+            }
+            Step::SleepRetry(state, retry) => {
+                task.retry = retry;
+                task.life = Life::Asleep(state);
+                self.schedule(cpu, now, Entry::Block)
+            }
+            Step::Yield => {
+                task.pc += 1;
+                self.yield_now(cpu, t, now)
+            }
+            Step::End => {
+                self.end_task(cpu, t, now);
+                // Its entity stays in the class: its run time is part of the result.
+                self.schedule(cpu, now, Entry::Block)
+            }
+        }
+    }
+
+    /// Instructions that enter the kernel even if they need not wait.
+    fn is_call(&self, t: u32) -> bool {
+        let task = &self.tasks[t as usize];
+        match &self.code[task.code as usize][task.pc as usize] {
+            // Taking or leaving a free lock is done in user mode.
+            Instr::Lock(l) => {
+                let l = &self.locks[*l as usize];
+                l.kind == LockKind::Sleep && l.owner.is_some()
+            }
+            Instr::Unlock(l) => !self.locks[*l as usize].waiters.is_empty(),
+            _ => true,
+        }
+    }
+
+    fn begin_work(&mut self, t: u32, work: crate::program::Dur, mode: Mode, cond: Option<Ns>) {
+        let task = &mut self.tasks[t as usize];
+        let total = task.rng.draw(work);
+        task.pc += 1;
+        if mode != Mode::User {
+            task.kernel = Kernel::Inside;
+        }
+        if total == 0 {
+            return;
+        }
+        let honours_cond = matches!(
+            self.config.preempt,
+            PreemptModel::None | PreemptModel::Voluntary
+        );
+        let (left, cond) = match cond {
+            Some(Ns(spacing)) if mode == Mode::Kernel && honours_cond && spacing < total => {
+                (spacing, Some((spacing, total - spacing)))
+            }
+            _ => (total, None),
+        };
+        task.doing = Doing::Work { mode, left, cond };
+    }
+
+    fn perform(&mut self, cpu: u32, t: u32, now: u64) -> Result<Step, SimError> {
+        let (code, pc) = {
+            let task = &self.tasks[t as usize];
+            (task.code as usize, task.pc as usize)
+        };
+        let instr = self.code[code][pc].clone();
+        Ok(match instr {
+            Instr::Sleep(d) => {
+                let ns = self.tasks[t as usize].rng.draw(d);
+                self.arm_wake(t, cpu, ns, now);
+                Step::Sleep(PrevState::INTERRUPTIBLE)
+            }
+            Instr::BlockIo(d) => {
+                let ns = self.tasks[t as usize].rng.draw(d);
+                self.arm_wake(t, cpu, ns, now);
+                Step::Sleep(PrevState::UNINTERRUPTIBLE)
+            }
+            Instr::Timer {
+                timer,
+                period,
+                absolute,
+            } => self.timer(t, cpu, timer, period, absolute, now),
+            Instr::Send { channel, bytes } => self.send(t, channel, bytes, now),
+            Instr::Recv { channel, bytes } => self.receive(t, channel, bytes, now),
+            Instr::Lock(l) => self.lock(t, l),
+            Instr::Unlock(l) => {
+                self.unlock(t, l, now)?;
+                Step::Next
+            }
+            Instr::Barrier(b) => self.barrier(t, b, now),
+            Instr::Wait { cond, lock } => {
+                if let Some(l) = lock {
+                    self.unlock(t, l, now)?;
+                }
+                self.conds[cond as usize].push_back(t);
+                match lock {
+                    // The instruction is done once the lock is taken again.
+                    Some(l) => Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Relock(l)),
+                    None => Step::Sleep(PrevState::INTERRUPTIBLE),
+                }
+            }
+            Instr::Signal(c) => {
+                if let Some(w) = self.conds[c as usize].pop_front() {
+                    self.wake_by(t, w, false, now);
+                }
+                Step::Next
+            }
+            Instr::Broadcast(c) => {
+                while let Some(w) = self.conds[c as usize].pop_front() {
+                    self.wake_by(t, w, false, now);
+                }
+                Step::Next
+            }
+            Instr::SemPost(s) => {
+                self.sems[s as usize].count += 1;
+                if let Some(w) = self.sems[s as usize].waiters.pop_front() {
+                    self.wake_by(t, w, false, now);
+                }
+                Step::Next
+            }
+            Instr::SemWait(s) => {
+                let sem = &mut self.sems[s as usize];
+                if sem.count > 0 {
+                    sem.count -= 1;
+                    Step::Next
+                } else {
+                    sem.waiters.push_back(t);
+                    Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Again)
+                }
+            }
+            Instr::Suspend => {
+                let task = &mut self.tasks[t as usize];
+                if std::mem::take(&mut task.resume_pending) {
+                    Step::Next
+                } else {
+                    task.suspended = true;
+                    Step::Sleep(PrevState::INTERRUPTIBLE)
+                }
+            }
+            Instr::Resume(name) => {
+                let Some(w) = self.tasks.iter().position(|x| x.name == name) else {
+                    return Err(SimError::NoSuchTask {
+                        task: self.tasks[t as usize].name.clone(),
+                        target: name,
+                    });
+                };
+                let other = &mut self.tasks[w];
+                if std::mem::take(&mut other.suspended) {
+                    self.wake_by(t, w as u32, false, now);
+                } else {
+                    other.resume_pending = true;
+                }
+                Step::Next
+            }
+            Instr::Yield => Step::Yield,
+            Instr::Fork(program) => {
+                self.fork(cpu, t, program, now);
+                Step::Next
+            }
+            Instr::WaitChildren => {
+                let task = &mut self.tasks[t as usize];
+                if task.children == 0 {
+                    Step::Next
+                } else {
+                    task.waits_children = true;
+                    Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Again)
+                }
+            }
+            Instr::Exit => Step::End,
+            Instr::SetSched(s) => {
+                self.set_sched(cpu, t, s, now);
+                Step::Next
+            }
+            Instr::SetSlice(s) => {
+                self.change(cpu, t, now, |sim| sim.class.set_slice(sim.fair_of(t), s));
+                Step::Next
+            }
+            Instr::SetAffinity(list) => self.set_affinity(cpu, t, &list, now)?,
+            Instr::Run { .. } | Instr::Enter { .. } | Instr::Again { .. } | Instr::Count(_) => {
+                Step::Stay
+            }
+        })
+    }
+
+    /// Wakes a task from another's code; the work is the waker's.
+    fn wake_by(&mut self, waker: u32, wakee: u32, sync: bool, now: u64) {
+        let cost = self.wake(wakee, sync, now);
+        self.tasks[waker as usize].overhead += cost;
+    }
+
+    fn arm_wake(&mut self, t: u32, cpu: u32, ns: u64, now: u64) {
+        let task = &mut self.tasks[t as usize];
+        task.sleep_seq = task.sleep_seq.wrapping_add(1);
+        let seq = task.sleep_seq;
+        self.agenda.push(
+            now.saturating_add(ns),
+            Rank::Timer,
+            cpu,
+            Happening::WakeTimer { task: t, seq },
+        );
+    }
+
+    fn sleep_for(&mut self, t: u32, cpu: u32, ns: u64, state: PrevState, now: u64) {
+        self.arm_wake(t, cpu, ns, now);
+        self.tasks[t as usize].life = Life::Asleep(state);
+    }
+
+    /// rt-app's timer: the next expiry is one period after the last.
+    fn timer(
+        &mut self,
+        t: u32,
+        cpu: u32,
+        timer: u32,
+        period: u64,
+        absolute: bool,
+        now: u64,
+    ) -> Step {
+        let task = &mut self.tasks[t as usize];
+        let slot = match task.timers.iter().position(|&(id, _)| id == timer) {
+            Some(i) => i,
+            None => {
+                task.timers.push((timer, now));
+                task.timers.len() - 1
+            }
+        };
+        let next = task.timers[slot].1.saturating_add(period);
+        if next <= now {
+            // Missed: an absolute timer keeps its beat, a relative one starts anew from here.
+            task.timers[slot].1 = if absolute { next } else { now };
+            return Step::Next;
+        }
+        task.timers[slot].1 = next;
+        self.arm_wake(t, cpu, next - now, now);
+        Step::Sleep(PrevState::INTERRUPTIBLE)
+    }
+
+    fn send(&mut self, t: u32, channel: u32, bytes: u32, now: u64) -> Step {
+        let c = &mut self.channels[channel as usize];
+        let size = bytes.saturating_add(c.overhead);
+        // A message larger than the buffer enters an empty one, or it could never be sent.
+        if c.used > 0 && c.used.saturating_add(size) > c.capacity {
+            if !c.writers.contains(&t) {
+                c.writers.push_back(t);
+            }
+            return Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Again);
+        }
+        c.used = c.used.saturating_add(size);
+        c.inside.push_back(bytes);
+        let sync = c.sync_wake;
+        if let Some(r) = c.readers.pop_front() {
+            self.wake_by(t, r, sync, now);
+        }
+        Step::Next
+    }
+
+    fn receive(&mut self, t: u32, channel: u32, bytes: u32, now: u64) -> Step {
+        let c = &mut self.channels[channel as usize];
+        if c.inside.is_empty() {
+            if !c.readers.contains(&t) {
+                c.readers.push_back(t);
+            }
+            return Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Again);
+        }
+        let mut want = bytes;
+        while let Some(first) = c.inside.front_mut() {
+            let take = want.min(*first);
+            if take < *first && !c.messages {
+                *first -= take;
+                c.used -= take;
+                break;
+            }
+            // A message goes as a whole, with its share of the buffer.
+            let whole = *first;
+            c.inside.pop_front();
+            c.used -= whole.saturating_add(c.overhead).min(c.used);
+            want -= take;
+            if want == 0 || c.messages {
+                break;
+            }
+        }
+        let below = c.used <= c.writer_wake_below;
+        if below {
+            if let Some(w) = c.writers.pop_front() {
+                self.wake_by(t, w, true, now);
+            }
+        }
+        // What is left over is for the next reader.
+        let c = &mut self.channels[channel as usize];
+        if !c.inside.is_empty() {
+            if let Some(r) = c.readers.pop_front() {
+                self.wake_by(t, r, false, now);
+            }
+        }
+        Step::Next
+    }
+
+    fn lock(&mut self, t: u32, lock: u32) -> Step {
+        let l = &mut self.locks[lock as usize];
+        if l.owner.is_none() {
+            l.owner = Some(t);
+            return Step::Next;
+        }
+        let left = match l.kind {
+            LockKind::Sleep => {
+                if !l.waiters.contains(&t) {
+                    l.waiters.push_back(t);
+                }
+                return Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Again);
+            }
+            LockKind::Spin => u64::MAX,
+            LockKind::SpinYield { every } => every.0.max(1),
+            LockKind::SpinThenSleep { spin, .. } => spin.0.max(1),
+        };
+        l.spinners.push_back(t);
+        let task = &mut self.tasks[t as usize];
+        task.kernel = Kernel::User;
+        task.doing = Doing::Spin { lock, left };
+        Step::Stay
+    }
+
+    fn relock(&mut self, cpu: u32, t: u32, lock: u32, now: u64) -> Result<(), SimError> {
+        let l = &mut self.locks[lock as usize];
+        let step = if l.owner.is_none() {
+            l.owner = Some(t);
+            Step::Next
+        } else {
+            if !l.waiters.contains(&t) {
+                l.waiters.push_back(t);
+            }
+            Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Relock(lock))
+        };
+        self.finish_step(cpu, t, now, step)
+    }
+
+    fn unlock(&mut self, t: u32, lock: u32, now: u64) -> Result<(), SimError> {
+        let l = &mut self.locks[lock as usize];
+        if l.owner != Some(t) {
+            return Err(SimError::NotHolder {
+                task: self.tasks[t as usize].name.clone(),
+                lock,
+            });
+        }
+        l.owner = None;
+        if let Some(w) = l.waiters.pop_front() {
+            self.wake_by(t, w, false, now);
+        }
+        // The first spinner that runs right now takes it at once.
+        let l = &self.locks[lock as usize];
+        let running = l
+            .spinners
+            .iter()
+            .copied()
+            .find(|&s| self.cpus[self.tasks[s as usize].cpu as usize].curr == Some(s));
+        if let Some(s) = running {
+            let cpu = self.tasks[s as usize].cpu;
+            self.agenda.push(now, Rank::Work, cpu, Happening::Poke);
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, t: u32, b: u32, now: u64) -> Step {
+        let barrier = &mut self.barriers[b as usize];
+        if barrier.inside.len() + 1 < barrier.count as usize {
+            barrier.inside.push(t);
+            return Step::Sleep(PrevState::INTERRUPTIBLE);
+        }
+        let waiting = std::mem::take(&mut barrier.inside);
+        for w in waiting {
+            self.wake_by(t, w, false, now);
+        }
+        Step::Next
+    }
+
+    fn yield_now(&mut self, cpu: u32, t: u32, now: u64) -> Result<(), SimError> {
+        self.account(cpu, now);
+        self.tasks[t as usize].stats.yields += 1;
+        match self.tasks[t as usize].class {
+            ClassOf::Fair => {
+                let clock = self.clock(cpu);
+                self.class.yield_task(CpuId(cpu), clock, &mut self.notes);
+                self.told(now);
+            }
+            ClassOf::Rt { prio, .. } => self.cpus[cpu as usize].rt.to_tail(t, prio),
+        }
+        self.schedule(cpu, now, Entry::Leave)
+    }
+
+    fn fork(&mut self, cpu: u32, t: u32, program: u32, now: u64) {
+        let clock = self.clock(cpu);
+        self.class
+            .update_curr_task(CpuId(cpu), clock, &mut self.notes);
+        self.told(now);
+        let parent = &self.tasks[t as usize];
+        let fair = self.class.fork(parent.fair);
+        let name = self.config.programs[program as usize].name.clone();
+        let parent = &self.tasks[t as usize];
+        let new = NewTask {
+            comm: &name,
+            fair,
+            sched: parent.sched,
+            allowed: parent.allowed.clone(),
+            restricted: parent.restricted,
+            mm: parent.mm,
+            code: program,
+            parent: Some(t),
+        };
+        let child = self.add_task(new);
+        self.tasks[t as usize].children += 1;
+        let (p, c) = (self.task_ref(t), self.task_ref(child));
+        self.emit(
+            cpu,
+            now,
+            EventKind::SchedProcessFork {
+                parent_comm: p.comm,
+                parent_pid: p.pid,
+                child_comm: c.comm,
+                child_pid: c.pid,
+            },
+        );
+        let to = self.fork_cpu(child);
+        self.account(to, now);
+        self.first_enqueue(child, to, Some(t), now);
+        self.tasks[t as usize].overhead += self.config.costs.enqueue;
+    }
+
+    fn end_task(&mut self, cpu: u32, t: u32, now: u64) {
+        let task = self.task_ref(t);
+        self.emit(cpu, now, EventKind::SchedProcessExit { task });
+        self.tasks[t as usize].life = Life::Dead;
+        self.alive -= 1;
+        self.last_exit = now;
+        let Some(p) = self.tasks[t as usize].parent else {
+            return;
+        };
+        let parent = &mut self.tasks[p as usize];
+        parent.children = parent.children.saturating_sub(1);
+        if parent.waits_children && parent.children == 0 {
+            parent.waits_children = false;
+            self.wake(p, true, now);
+        }
+    }
+
+    /// Takes the running task off its queue, changes it, and puts it back (section 7).
+    fn change(&mut self, cpu: u32, t: u32, now: u64, change: impl FnOnce(&mut Self)) {
+        self.account(cpu, now);
+        if self.tasks[t as usize].class != ClassOf::Fair {
+            change(self);
+            return;
+        }
+        let (fair, clock, id) = (self.fair_of(t), self.clock(cpu), CpuId(cpu));
+        let off = Dequeue::SAVE | Dequeue::MOVE | Dequeue::NOCLOCK;
+        self.class
+            .dequeue_task(id, fair, off, clock, &mut self.notes);
+        self.class.put_prev_task(id, fair, clock, &mut self.notes);
+        change(self);
+        let on = Enqueue::RESTORE | Enqueue::MOVE | Enqueue::NOCLOCK;
+        self.class
+            .enqueue_task(id, fair, on, clock, &mut self.notes);
+        self.class.set_next_task(id, fair, clock, &mut self.notes);
+        self.told(now);
+    }
+
+    fn set_sched(&mut self, cpu: u32, t: u32, s: Sched, now: u64) {
+        let (old, new) = (self.tasks[t as usize].class, class_of(s));
+        let before = self.tasks[t as usize].sched;
+        let (nice, policy) = fair_part(s);
+        match (old, new) {
+            (ClassOf::Fair, ClassOf::Fair) => {
+                self.change(cpu, t, now, |sim| {
+                    let fair = sim.fair_of(t);
+                    sim.class.set_policy(fair, policy, &mut sim.notes);
+                    sim.class.set_nice(fair, nice, &mut sim.notes);
+                });
+                let (was, _) = fair_part(before);
+                let clock = self.clock(cpu);
+                let lowered = nice > was || (policy == TaskPolicy::Idle && before != Sched::Idle);
+                let fair = self.fair_of(t);
+                self.class
+                    .prio_changed(CpuId(cpu), fair, lowered, clock, &mut self.notes);
+            }
+            (ClassOf::Fair, ClassOf::Rt { prio, .. }) => {
+                let (fair, clock, id) = (self.fair_of(t), self.clock(cpu), CpuId(cpu));
+                let off = Dequeue::SAVE | Dequeue::MOVE | Dequeue::NOCLOCK;
+                self.class
+                    .dequeue_task(id, fair, off, clock, &mut self.notes);
+                self.class.put_prev_task(id, fair, clock, &mut self.notes);
+                self.cpus[cpu as usize].rt.add(t, prio, true);
+            }
+            (ClassOf::Rt { prio, .. }, ClassOf::Fair) => {
+                self.cpus[cpu as usize].rt.remove(t, prio);
+                let (fair, clock, id) = (self.fair_of(t), self.clock(cpu), CpuId(cpu));
+                self.class.set_policy(fair, policy, &mut self.notes);
+                self.class.set_nice(fair, nice, &mut self.notes);
+                let on = Enqueue::RESTORE | Enqueue::MOVE | Enqueue::NOCLOCK;
+                self.class
+                    .enqueue_task(id, fair, on, clock, &mut self.notes);
+                self.class.set_next_task(id, fair, clock, &mut self.notes);
+                self.class.request_resched(
+                    id,
+                    schedlab_fair::Resched::Full,
+                    schedlab_fair::Reason::PrioChange,
+                    &mut self.notes,
+                );
+            }
+            (ClassOf::Rt { prio: was, .. }, ClassOf::Rt { prio, .. }) => {
+                self.cpus[cpu as usize].rt.remove(t, was);
+                self.cpus[cpu as usize].rt.add(t, prio, true);
+                if prio > was {
+                    self.class.request_resched(
+                        CpuId(cpu),
+                        schedlab_fair::Resched::Full,
+                        schedlab_fair::Reason::PrioChange,
+                        &mut self.notes,
+                    );
+                }
+            }
+        }
+        self.tasks[t as usize].sched = s;
+        self.tasks[t as usize].class = new;
+        self.sync_nr_other(cpu);
+        self.told(now);
+    }
+
+    fn set_affinity(&mut self, cpu: u32, t: u32, list: &[u32], now: u64) -> Result<Step, SimError> {
+        let allowed = CpuSet::of(list, self.cpus.len());
+        let stays = allowed.has(cpu);
+        self.tasks[t as usize].allowed = allowed;
+        self.tasks[t as usize].restricted = true;
+        if stays {
+            return Ok(Step::Next);
+        }
+        // The migration stopper takes the task to a CPU that it may use.
+        let to = self.fork_cpu(t);
+        let task = &mut self.tasks[t as usize];
+        task.pc += 1;
+        task.retry = Retry::No;
+        task.kernel = Kernel::Leaving;
+        let (class, fair) = (task.class, task.fair);
+        self.account(cpu, now);
+        self.account(to, now);
+        match class {
+            ClassOf::Fair => {
+                let clock = self.clock(cpu);
+                let id = CpuId(cpu);
+                let off = Dequeue::SAVE | Dequeue::MOVE | Dequeue::NOCLOCK | Dequeue::MIGRATING;
+                self.class
+                    .dequeue_task(id, fair, off, clock, &mut self.notes);
+                self.told(now);
+                self.migrate(t, cpu, to, now);
+                self.schedule(cpu, now, Entry::Leave)?;
+                let clock = self.clock(to);
+                let on = Enqueue::RESTORE | Enqueue::MOVE | Enqueue::MIGRATED;
+                self.class
+                    .enqueue_task(CpuId(to), fair, on, clock, &mut self.notes);
+            }
+            ClassOf::Rt { prio, .. } => {
+                self.cpus[cpu as usize].rt.remove(t, prio);
+                self.sync_nr_other(cpu);
+                self.migrate(t, cpu, to, now);
+                self.schedule(cpu, now, Entry::Leave)?;
+                self.cpus[to as usize].rt.add(t, prio, false);
+                self.sync_nr_other(to);
+            }
+        }
+        self.told(now);
+        self.check_preempt(to, t, schedlab_fair::Wake::NONE, now);
+        Ok(Step::Stay)
+    }
+}

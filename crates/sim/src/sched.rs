@@ -1,0 +1,765 @@
+//! Wakeups, ticks, interrupts and the switch.
+
+use schedlab_fair::{CpuId, Dequeue, Enqueue, Reason, Resched, TaskId, Wake};
+use schedlab_trace::event::{EventKind, PrevState, TaskRef};
+
+use crate::config::SimError;
+use crate::engine::{Happening, Sim, Sink, swapper};
+use crate::order::Rank;
+use crate::preempt::{Place, honoured};
+use crate::program::Mode;
+use crate::server;
+use crate::state::{ClassOf, Doing, Life};
+
+/// Why the scheduler is entered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// The task sleeps or ends.
+    Block,
+    /// The task goes on later: it was asked to leave, or it yields.
+    Leave,
+    /// The same inside the kernel (`R+` in traces).
+    Preempted,
+}
+
+/// RT runtime in a period before 6.12, ns.
+const RT_RUNTIME: u64 = 950_000_000;
+const RT_PERIOD: u64 = 1_000_000_000;
+
+impl<S: Sink> Sim<S> {
+    pub(crate) fn pending(&self, cpu: u32) -> Resched {
+        self.class.resched(CpuId(cpu))
+    }
+
+    pub(crate) fn should_resched(&self, cpu: u32, place: Place) -> bool {
+        honoured(self.config.preempt, place, self.pending(cpu))
+    }
+
+    /// Arms the tick of a CPU that is busy.
+    fn arm_tick(&mut self, cpu: u32, now: u64) {
+        let c = &mut self.cpus[cpu as usize];
+        if c.tick_armed || c.curr.is_none() {
+            return;
+        }
+        c.tick_armed = true;
+        let len = self.class.tick_nsec();
+        let offset = (u64::from(cpu) * self.config.tick_skew.0) % len;
+        let next = match now.checked_sub(offset) {
+            Some(since) => (since / len + 1) * len + offset,
+            None => offset,
+        };
+        self.agenda.push(next, Rank::Tick, cpu, Happening::Tick);
+    }
+
+    pub(crate) fn tick(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        self.account(cpu, now);
+        self.cpus[cpu as usize].tick_armed = false;
+        let Some(t) = self.cpus[cpu as usize].curr else {
+            return Ok(());
+        };
+        if self.pending(cpu) == Resched::Lazy {
+            // A lazy request that the last tick left is promoted.
+            self.class
+                .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
+        }
+        match self.tasks[t as usize].class {
+            ClassOf::Fair => {
+                let clock = self.clock(cpu);
+                self.class.task_tick(CpuId(cpu), clock, &mut self.notes);
+            }
+            ClassOf::Rt { prio, rr } => self.rt_tick(cpu, t, prio, rr, now),
+        }
+        self.told(now);
+        self.cpus[cpu as usize].irq_left += self.config.costs.tick;
+        self.arm_tick(cpu, now);
+        self.irq_exit(cpu, now)
+    }
+
+    fn rt_tick(&mut self, cpu: u32, t: u32, prio: u8, rr: bool, _now: u64) {
+        let mut resched = false;
+        if !self.config.profile.fair_server && !self.cpus[cpu as usize].rt.throttled {
+            let rt = &mut self.cpus[cpu as usize].rt;
+            if rt.time > RT_RUNTIME {
+                rt.throttled = true;
+                self.sync_nr_other(cpu);
+                resched = true;
+            }
+        }
+        if rr {
+            let slice = (self.config.hz / 10).max(1);
+            let task = &mut self.tasks[t as usize];
+            if task.rr_left <= 1 {
+                task.rr_left = slice;
+                if self.cpus[cpu as usize].rt.has_peer(prio) {
+                    self.cpus[cpu as usize].rt.to_tail(t, prio);
+                    resched = true;
+                }
+            } else {
+                task.rr_left -= 1;
+            }
+        }
+        if resched {
+            self.class
+                .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
+        }
+    }
+
+    pub(crate) fn rt_period(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        self.account(cpu, now);
+        let rt = &mut self.cpus[cpu as usize].rt;
+        rt.time = rt.time.saturating_sub(RT_RUNTIME);
+        let unthrottle = rt.throttled && rt.time < RT_RUNTIME;
+        if unthrottle {
+            rt.throttled = false;
+        }
+        rt.period_armed = rt.len() > 0 || rt.time > 0;
+        if rt.period_armed {
+            self.agenda
+                .push(now + RT_PERIOD, Rank::Timer, cpu, Happening::RtPeriod);
+        }
+        if unthrottle {
+            self.sync_nr_other(cpu);
+            if self.cpus[cpu as usize].rt.len() > 0 {
+                self.class.request_resched(
+                    CpuId(cpu),
+                    Resched::Full,
+                    Reason::HigherClass,
+                    &mut self.notes,
+                );
+            }
+        }
+        self.irq_exit(cpu, now)
+    }
+
+    pub(crate) fn hrtick(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        self.account(cpu, now);
+        if self.class.curr(CpuId(cpu)).is_some() {
+            let clock = self.clock(cpu);
+            self.class.task_tick(CpuId(cpu), clock, &mut self.notes);
+            let kind = if self.class.profile().lazy_resched {
+                Resched::Lazy
+            } else {
+                Resched::Full
+            };
+            self.class
+                .request_resched(CpuId(cpu), kind, Reason::Hrtick, &mut self.notes);
+            self.told(now);
+        }
+        self.irq_exit(cpu, now)
+    }
+
+    fn arm_hrtick(&mut self, cpu: u32, now: u64) {
+        let Some(delay) = self.class.hrtick_delay(CpuId(cpu)) else {
+            return;
+        };
+        let c = &mut self.cpus[cpu as usize];
+        c.hrtick_seq = c.hrtick_seq.wrapping_add(1);
+        let seq = c.hrtick_seq;
+        // The kernel never programs less than 10 us.
+        let at = now + delay.0.max(10_000);
+        self.agenda
+            .push(at, Rank::Tick, cpu, Happening::HrTick(seq));
+    }
+
+    /// A timer interrupt begins on a CPU.
+    pub(crate) fn timer_interrupt(&mut self, cpu: u32, now: u64) {
+        self.account(cpu, now);
+        self.cpus[cpu as usize].irq_left += self.config.costs.timer;
+    }
+
+    /// End of an interrupt: the place where a request may be honoured.
+    pub(crate) fn irq_exit(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        let Some(t) = self.cpus[cpu as usize].curr else {
+            if self.pending(cpu) != Resched::None || self.class.nr_running(CpuId(cpu)) > 0 {
+                self.schedule(cpu, now, Entry::Leave)?;
+                return self.advance(cpu, now);
+            }
+            return Ok(());
+        };
+        let task = &self.tasks[t as usize];
+        let (place, entry) = match task.doing {
+            _ if task.overhead > 0 => {
+                if self.pending(cpu) != Resched::None {
+                    // Inside the kernel's own paths: looked at when they end.
+                    let c = &self.cpus[cpu as usize];
+                    let at = now + c.irq_left + task.overhead;
+                    self.agenda.push(at, Rank::Work, cpu, Happening::Poke);
+                }
+                self.plan(cpu);
+                return Ok(());
+            }
+            Doing::Work {
+                mode: Mode::KernelNoPreempt,
+                ..
+            } => {
+                self.plan(cpu);
+                return Ok(());
+            }
+            Doing::Work {
+                mode: Mode::Kernel, ..
+            } => (Place::KernelPreemptible, Entry::Preempted),
+            _ => (Place::ReturnToUser, Entry::Leave),
+        };
+        if self.should_resched(cpu, place)
+            || (place == Place::ReturnToUser && self.must_throttle(t))
+        {
+            self.leave(cpu, t, now, entry)?;
+            return self.advance(cpu, now);
+        }
+        self.plan(cpu);
+        Ok(())
+    }
+
+    /// 6.18: the task must wait for quota before it returns to user mode.
+    pub(crate) fn must_throttle(&self, t: u32) -> bool {
+        let task = &self.tasks[t as usize];
+        task.class == ClassOf::Fair && self.class.must_throttle_at_user(task.fair)
+    }
+
+    /// Enters the scheduler for a task that goes on later, and throttles it on the way if it must be.
+    pub(crate) fn leave(
+        &mut self,
+        cpu: u32,
+        t: u32,
+        now: u64,
+        entry: Entry,
+    ) -> Result<(), SimError> {
+        if entry == Entry::Leave && self.must_throttle(t) {
+            let (fair, clock) = (self.tasks[t as usize].fair, self.clock(cpu));
+            self.class
+                .throttle_task(CpuId(cpu), fair, clock, &mut self.notes);
+            self.told(now);
+        }
+        self.schedule(cpu, now, entry)
+    }
+
+    /// The scheduler proper: picks and switches. The caller goes on with [`Sim::advance`].
+    pub(crate) fn schedule(&mut self, cpu: u32, now: u64, entry: Entry) -> Result<(), SimError> {
+        self.account(cpu, now);
+        let id = CpuId(cpu);
+        let prev = self.cpus[cpu as usize].curr;
+        let clock = self.clock(cpu);
+        if let (Some(t), Entry::Block) = (prev, entry) {
+            self.block(cpu, t, now);
+        }
+        if prev.is_none() {
+            self.idle_ends(cpu, now);
+        }
+        let fair_prev = prev.filter(|&t| self.tasks[t as usize].class == ClassOf::Fair);
+        let fair_curr = fair_prev.map(|t| self.tasks[t as usize].fair);
+        let mut costs = self.config.costs.schedule + self.config.costs.pick;
+        let next = match self.pick_rt(cpu) {
+            Some(rt) => {
+                if let Some(f) = fair_curr {
+                    self.class.put_prev_task(id, f, clock, &mut self.notes);
+                }
+                Some(rt)
+            }
+            None => {
+                let mut fair = self
+                    .class
+                    .pick_next_task(id, fair_curr, clock, &mut self.notes);
+                if fair.is_none() {
+                    self.told(now);
+                    if self.cpus.len() > 1 {
+                        costs += self.config.costs.newidle_per_cpu * self.cpus.len() as u64;
+                    }
+                    if self.pull(cpu, now) {
+                        let clock = self.clock(cpu);
+                        fair = self.class.pick_next_task(id, None, clock, &mut self.notes);
+                    }
+                }
+                fair.map(|f| self.by_entity[f.index()])
+            }
+        };
+        self.told(now);
+        if prev != next {
+            self.switch_to(cpu, prev, next, entry, costs, now);
+        } else if let Some(t) = next {
+            self.tasks[t as usize].overhead += costs;
+            self.class.clear_resched(id);
+        } else {
+            self.class.clear_resched(id);
+        }
+        self.arm_tick(cpu, now);
+        if self
+            .class
+            .profile()
+            .features
+            .has(schedlab_fair::Feature::Hrtick)
+        {
+            self.arm_hrtick(cpu, now);
+        }
+        Ok(())
+    }
+
+    /// The most urgent real-time task that may run now.
+    fn pick_rt(&mut self, cpu: u32) -> Option<u32> {
+        let c = &self.cpus[cpu as usize];
+        if c.rt.throttled || (c.server.active && self.class.nr_fair(CpuId(cpu)) > 0) {
+            return None;
+        }
+        let own = c.rt.first();
+        // A queue that has become less urgent looks for more urgent work elsewhere.
+        let pulled = self.rt_pull(cpu, own.map_or(100, |(_, p)| p));
+        pulled.or(own).map(|(t, _)| t)
+    }
+
+    fn rt_pull(&mut self, cpu: u32, own: u8) -> Option<(u32, u8)> {
+        let mut best: Option<(u32, u8, u32)> = None;
+        for from in 0..self.cpus.len() as u32 {
+            let c = &self.cpus[from as usize];
+            if from == cpu || c.rt.len() < 2 {
+                continue;
+            }
+            let found =
+                c.rt.iter()
+                    .find(|&(t, _)| c.curr != Some(t) && self.tasks[t as usize].allowed.has(cpu));
+            if let Some((t, prio)) = found {
+                if prio < own && best.is_none_or(|(_, b, _)| prio < b) {
+                    best = Some((t, prio, from));
+                }
+            }
+        }
+        let (t, prio, from) = best?;
+        let now = self.cpus[cpu as usize].accounted;
+        self.cpus[from as usize].rt.remove(t, prio);
+        self.sync_nr_other(from);
+        self.migrate(t, from, cpu, now);
+        self.cpus[cpu as usize].rt.add(t, prio, false);
+        self.sync_nr_other(cpu);
+        Some((t, prio))
+    }
+
+    pub(crate) fn sync_nr_other(&mut self, cpu: u32) {
+        let rt = &self.cpus[cpu as usize].rt;
+        let n = if rt.throttled { 0 } else { rt.len() };
+        self.class.set_nr_other(CpuId(cpu), n);
+    }
+
+    fn switch_to(
+        &mut self,
+        cpu: u32,
+        prev: Option<u32>,
+        next: Option<u32>,
+        entry: Entry,
+        base: u64,
+        now: u64,
+    ) {
+        let prev_state = match (prev, entry) {
+            (Some(t), Entry::Block) => match self.tasks[t as usize].life {
+                Life::Asleep(s) => s,
+                Life::Dead if self.tasks[t as usize].parent.is_some() => PrevState::ZOMBIE,
+                Life::Dead => PrevState::DEAD,
+                _ => PrevState::RUNNING,
+            },
+            (Some(_), Entry::Preempted) => PrevState::PREEMPTED,
+            _ => PrevState::RUNNING,
+        };
+        let involuntary = entry != Entry::Block;
+        if let Some(t) = prev {
+            let s = &mut self.tasks[t as usize].stats;
+            if involuntary {
+                s.nivcsw += 1;
+            } else {
+                s.nvcsw += 1;
+            }
+        }
+        let as_ref = |sim: &Self, t: Option<u32>| match t {
+            Some(t) => sim.task_ref(t),
+            None => TaskRef {
+                comm: swapper(cpu),
+                pid: 0,
+                prio: 120,
+            },
+        };
+        self.class.clear_resched(CpuId(cpu));
+        let kind = EventKind::SchedSwitch {
+            prev: as_ref(self, prev),
+            prev_state,
+            next: as_ref(self, next),
+        };
+        self.emit(cpu, now, kind);
+        let costs = self.config.costs;
+        let mut cost = base + costs.switch;
+        match (prev, next) {
+            (Some(p), Some(n)) if self.tasks[p as usize].mm != self.tasks[n as usize].mm => {
+                cost += costs.switch_mm;
+            }
+            _ => {}
+        }
+        if entry == Entry::Block {
+            cost += costs.dequeue;
+        } else if prev.is_some() {
+            cost += costs.involuntary;
+        }
+        let c = &mut self.cpus[cpu as usize];
+        c.nr_switches += 1;
+        c.curr = next;
+        c.end_at = u64::MAX;
+        c.stretch = c.stretch.wrapping_add(1);
+        match next {
+            Some(n) => {
+                let task = &mut self.tasks[n as usize];
+                task.overhead += cost;
+                if let ClassOf::Rt { rr: true, .. } = task.class {
+                    if task.rr_left == 0 {
+                        task.rr_left = (self.config.hz / 10).max(1);
+                    }
+                }
+            }
+            None => c.idle_overhead += cost,
+        }
+    }
+
+    /// Takes a blocking task off its queue.
+    fn block(&mut self, cpu: u32, t: u32, now: u64) {
+        let task = &self.tasks[t as usize];
+        let dead = task.life == Life::Dead;
+        match task.class {
+            ClassOf::Fair => {
+                let mut flags = Dequeue::SLEEP | Dequeue::NOCLOCK;
+                if dead {
+                    flags = flags | Dequeue::SPECIAL;
+                }
+                let (fair, clock) = (task.fair, self.clock(cpu));
+                if self.class.is_on_rq(fair) {
+                    self.class
+                        .dequeue_task(CpuId(cpu), fair, flags, clock, &mut self.notes);
+                }
+                self.server_if_empty(cpu);
+            }
+            ClassOf::Rt { prio, .. } => {
+                self.cpus[cpu as usize].rt.remove(t, prio);
+                self.sync_nr_other(cpu);
+            }
+        }
+        self.told(now);
+    }
+
+    /// Newidle balance: takes a queued task from the CPU that has most; `true` if there was one.
+    fn pull(&mut self, cpu: u32, now: u64) -> bool {
+        let Some((t, from)) = self.find_pull(cpu) else {
+            return false;
+        };
+        self.account(from, now);
+        self.move_fair(t, from, cpu, now);
+        true
+    }
+
+    /// Moves a queued fair task to another CPU.
+    pub(crate) fn move_fair(&mut self, t: u32, from: u32, to: u32, now: u64) {
+        let fair = self.tasks[t as usize].fair;
+        let clock = self.clock(from);
+        let off = Dequeue::MIGRATING | Dequeue::NOCLOCK;
+        self.class
+            .dequeue_task(CpuId(from), fair, off, clock, &mut self.notes);
+        self.told(now);
+        self.server_if_empty(from);
+        self.migrate(t, from, to, now);
+        let clock = self.clock(to);
+        self.class.enqueue_task(
+            CpuId(to),
+            fair,
+            Enqueue::MIGRATED | Enqueue::NOCLOCK,
+            clock,
+            &mut self.notes,
+        );
+        self.server_if_filled(to, now);
+        self.told(now);
+    }
+
+    /// Records a change of CPU.
+    pub(crate) fn migrate(&mut self, t: u32, from: u32, to: u32, now: u64) {
+        if from == to {
+            return;
+        }
+        let task = self.task_ref(t);
+        let local = self.notes.local.min(self.cpus.len() as u32 - 1);
+        self.emit(
+            local,
+            now,
+            EventKind::SchedMigrateTask {
+                task,
+                orig_cpu: from,
+                dest_cpu: to,
+            },
+        );
+        let refill = self.refill_cost(from, to);
+        let task = &mut self.tasks[t as usize];
+        task.cpu = to;
+        task.overhead += refill;
+        task.stats.migrations += 1;
+        self.migrations += 1;
+    }
+
+    /// Wakes a sleeping task; returns the kernel time that this takes the waker.
+    pub(crate) fn wake(&mut self, t: u32, sync: bool, now: u64) -> u64 {
+        if !matches!(self.tasks[t as usize].life, Life::Asleep(_)) {
+            return 0;
+        }
+        let local = self.notes.local.min(self.cpus.len() as u32 - 1);
+        let costs = self.config.costs;
+        let task = self.task_ref(t);
+        let prev = self.tasks[t as usize].cpu;
+        self.emit(
+            local,
+            now,
+            EventKind::SchedWaking {
+                task,
+                target_cpu: prev,
+            },
+        );
+        self.wakeups += 1;
+        let entry = &mut self.tasks[t as usize];
+        entry.stats.wakeups += 1;
+        entry.sleep_seq = entry.sleep_seq.wrapping_add(1);
+        let fair = entry.fair;
+        if entry.class == ClassOf::Fair && self.class.is_on_rq(fair) {
+            // Delayed: woken in place, without a choice of CPU.
+            self.account(prev, now);
+            self.activate(t, prev, sync, now);
+            return costs.wake + costs.enqueue;
+        }
+        let (cpu, looked) = self.wake_cpu(t);
+        if cpu != prev {
+            self.migrate(t, prev, cpu, now);
+        }
+        let cost = costs.wake + costs.select + costs.select_per_cpu * u64::from(looked);
+        let far = cpu != local && costs.ipi > 0 && self.cpus[cpu as usize].curr.is_none();
+        if far {
+            // Queued to the idle CPU, which activates it itself.
+            self.tasks[t as usize].life = Life::Waking;
+            self.cpus[cpu as usize].ipi_pending = true;
+            let at = now + costs.ipi + costs.idle_exit;
+            self.agenda.push(
+                at,
+                Rank::Interrupt,
+                cpu,
+                Happening::Activate { task: t, sync },
+            );
+            return cost;
+        }
+        self.account(cpu, now);
+        self.activate(t, cpu, sync, now);
+        cost + costs.enqueue
+    }
+
+    /// Puts a woken task on a queue and asks whether it preempts.
+    pub(crate) fn activate(&mut self, t: u32, cpu: u32, sync: bool, now: u64) {
+        self.cpus[cpu as usize].ipi_pending = false;
+        let (class, fair) = (self.tasks[t as usize].class, self.tasks[t as usize].fair);
+        self.tasks[t as usize].life = Life::Runnable;
+        match class {
+            ClassOf::Fair => {
+                let clock = self.clock(cpu);
+                let mut flags = Enqueue::WAKEUP | Enqueue::NOCLOCK;
+                if self.class.is_on_rq(fair) {
+                    flags = flags | Enqueue::DELAYED;
+                } else if self.class.task_cpu(fair) != CpuId(cpu) {
+                    flags = flags | Enqueue::MIGRATED;
+                }
+                self.class
+                    .enqueue_task(CpuId(cpu), fair, flags, clock, &mut self.notes);
+                self.server_if_filled(cpu, now);
+            }
+            ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
+        }
+        self.told(now);
+        let mut flags = Wake::TTWU;
+        if sync {
+            flags = flags | Wake::SYNC;
+        }
+        self.check_preempt(cpu, t, flags, now);
+        let task = self.task_ref(t);
+        let local = self.notes.local.min(self.cpus.len() as u32 - 1);
+        self.emit(
+            local,
+            now,
+            EventKind::SchedWakeup {
+                task,
+                target_cpu: cpu,
+            },
+        );
+    }
+
+    fn rt_enqueue(&mut self, cpu: u32, t: u32, prio: u8, now: u64) {
+        self.cpus[cpu as usize].rt.add(t, prio, false);
+        self.sync_nr_other(cpu);
+        let rt = &mut self.cpus[cpu as usize].rt;
+        if !self.config.profile.fair_server && !rt.period_armed {
+            rt.period_armed = true;
+            self.agenda
+                .push(now + RT_PERIOD, Rank::Timer, cpu, Happening::RtPeriod);
+        }
+    }
+
+    /// First enqueue of a new task.
+    pub(crate) fn first_enqueue(&mut self, t: u32, cpu: u32, parent: Option<u32>, now: u64) {
+        let task = &mut self.tasks[t as usize];
+        task.life = Life::Runnable;
+        task.cpu = cpu;
+        let (class, fair) = (task.class, task.fair);
+        match class {
+            ClassOf::Fair => {
+                let clock = self.clock(cpu);
+                let flags = Enqueue::INITIAL | Enqueue::NOCLOCK;
+                self.class
+                    .enqueue_task(CpuId(cpu), fair, flags, clock, &mut self.notes);
+                self.server_if_filled(cpu, now);
+            }
+            ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
+        }
+        self.told(now);
+        let task = self.task_ref(t);
+        let local = match parent {
+            Some(_) => self.notes.local.min(self.cpus.len() as u32 - 1),
+            None => cpu,
+        };
+        self.emit(
+            local,
+            now,
+            EventKind::SchedWakeupNew {
+                task,
+                target_cpu: cpu,
+            },
+        );
+        self.check_preempt(cpu, t, Wake::FORK, now);
+    }
+
+    /// Class order first, then the class's own rule (section 8).
+    pub(crate) fn check_preempt(&mut self, cpu: u32, t: u32, flags: Wake, now: u64) {
+        let id = CpuId(cpu);
+        let class = self.tasks[t as usize].class;
+        let Some(curr) = self.cpus[cpu as usize].curr else {
+            self.class
+                .request_resched(id, Resched::Full, Reason::HigherClass, &mut self.notes);
+            return;
+        };
+        match (self.tasks[curr as usize].class, class) {
+            (ClassOf::Fair, ClassOf::Fair) => {
+                let (fair, clock) = (self.tasks[t as usize].fair, self.clock(cpu));
+                self.class
+                    .wakeup_preempt(id, fair, flags, clock, &mut self.notes);
+                self.told(now);
+            }
+            (ClassOf::Fair, ClassOf::Rt { .. }) => {
+                if !self.cpus[cpu as usize].rt.throttled {
+                    self.class.request_resched(
+                        id,
+                        Resched::Full,
+                        Reason::HigherClass,
+                        &mut self.notes,
+                    );
+                }
+            }
+            (ClassOf::Rt { prio: c, .. }, ClassOf::Rt { prio: w, .. }) if w < c => {
+                self.class
+                    .request_resched(id, Resched::Full, Reason::HigherClass, &mut self.notes);
+            }
+            _ => {}
+        }
+    }
+
+    // ---- the fair server ----
+
+    fn server_wanted(&self) -> bool {
+        self.config.profile.fair_server
+    }
+
+    /// Fair tasks have arrived on a CPU that had none.
+    fn server_if_filled(&mut self, cpu: u32, now: u64) {
+        if !self.server_wanted() || self.cpus[cpu as usize].server.armed {
+            return;
+        }
+        if self.class.nr_fair(CpuId(cpu)) > 0 {
+            self.server_begin(cpu, now);
+        }
+    }
+
+    fn server_begin(&mut self, cpu: u32, now: u64) {
+        let s = &mut self.cpus[cpu as usize].server;
+        let at = s.begin(now);
+        let seq = s.seq;
+        self.agenda
+            .push(at, Rank::Timer, cpu, Happening::Server(seq));
+    }
+
+    fn server_if_empty(&mut self, cpu: u32) {
+        if self.class.nr_fair(CpuId(cpu)) == 0 {
+            let s = &mut self.cpus[cpu as usize].server;
+            s.armed = false;
+            s.active = false;
+            s.seq = s.seq.wrapping_add(1);
+        }
+    }
+
+    pub(crate) fn server_consume(&mut self, cpu: u32, ns: u64, now: u64) {
+        let s = &mut self.cpus[cpu as usize].server;
+        if !s.armed || !s.consume(ns) {
+            return;
+        }
+        let was_active = s.active;
+        let next = s.deadline.max(now);
+        // The next period begins at the deadline of this one.
+        s.active = false;
+        s.deadline = next + server::PERIOD;
+        s.left = server::RUNTIME;
+        s.seq = s.seq.wrapping_add(1);
+        let (at, seq) = (s.zero_laxity(), s.seq);
+        self.agenda
+            .push(at, Rank::Timer, cpu, Happening::Server(seq));
+        if was_active {
+            self.class
+                .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
+        }
+    }
+
+    /// Idle time counts against the reservation.
+    fn idle_ends(&mut self, cpu: u32, now: u64) {
+        let s = &self.cpus[cpu as usize].server;
+        if s.armed && self.class.nr_fair(CpuId(cpu)) == 0 {
+            self.server_consume(cpu, 0, now);
+        }
+    }
+
+    pub(crate) fn server_timer(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        self.account(cpu, now);
+        let clock = self.clock(cpu);
+        self.class
+            .update_curr_task(CpuId(cpu), clock, &mut self.notes);
+        self.told(now);
+        let s = &mut self.cpus[cpu as usize].server;
+        if !s.armed {
+            return Ok(());
+        }
+        let at = if s.active {
+            now + s.left
+        } else {
+            s.zero_laxity()
+        };
+        if at > now {
+            let seq = s.seq;
+            self.agenda
+                .push(at, Rank::Timer, cpu, Happening::Server(seq));
+            return self.irq_exit(cpu, now);
+        }
+        let starved = self.cpus[cpu as usize].rt.len() > 0 && self.class.nr_fair(CpuId(cpu)) > 0;
+        if starved {
+            let s = &mut self.cpus[cpu as usize].server;
+            s.active = true;
+            let (at, seq) = (now + s.left, s.seq);
+            self.agenda
+                .push(at, Rank::Timer, cpu, Happening::Server(seq));
+            self.class
+                .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
+        } else {
+            self.server_begin(cpu, now);
+        }
+        self.irq_exit(cpu, now)
+    }
+
+    pub(crate) fn fair_of(&self, t: u32) -> TaskId {
+        self.tasks[t as usize].fair
+    }
+}

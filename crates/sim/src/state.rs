@@ -1,0 +1,252 @@
+//! State of tasks, CPUs and the objects that tasks share.
+
+use std::collections::VecDeque;
+
+use schedlab_fair::TaskId;
+use schedlab_trace::event::{Comm, PrevState};
+
+use crate::program::{LockKind, Mode, Sched};
+use crate::rng::Stream;
+use crate::rt::RtQueue;
+use crate::server::FairServer;
+
+/// Set of CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpuSet(Vec<u64>);
+
+impl CpuSet {
+    pub(crate) fn all(n: usize) -> Self {
+        let mut set = Self(vec![0; n.div_ceil(64)]);
+        for c in 0..n {
+            set.0[c / 64] |= 1 << (c % 64);
+        }
+        set
+    }
+
+    pub(crate) fn of(list: &[u32], n: usize) -> Self {
+        if list.is_empty() {
+            return Self::all(n);
+        }
+        let mut set = Self(vec![0; n.div_ceil(64)]);
+        for &c in list {
+            set.0[c as usize / 64] |= 1 << (c % 64);
+        }
+        set
+    }
+
+    pub(crate) fn has(&self, cpu: u32) -> bool {
+        self.0[cpu as usize / 64] & (1 << (cpu % 64)) != 0
+    }
+
+    pub(crate) fn first(&self) -> u32 {
+        for (i, w) in self.0.iter().enumerate() {
+            if *w != 0 {
+                return i as u32 * 64 + w.trailing_zeros();
+            }
+        }
+        0
+    }
+}
+
+/// Scheduling class of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClassOf {
+    Fair,
+    /// Real time; `prio` 0 is the most urgent, 98 the least.
+    Rt {
+        prio: u8,
+        rr: bool,
+    },
+}
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    /// Not started.
+    New,
+    /// Queued or running.
+    Runnable,
+    /// Asleep in this state.
+    Asleep(PrevState),
+    /// Its activation on another CPU is under way.
+    Waking,
+    /// Ended.
+    Dead,
+}
+
+/// What a task is in the middle of, on its CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Doing {
+    /// Nothing: the next instruction is to be fetched.
+    Nothing,
+    /// Work of the program.
+    Work {
+        mode: Mode,
+        left: u64,
+        /// Spacing of `cond_resched`, and what is left to the next one.
+        cond: Option<(u64, u64)>,
+    },
+    /// Spinning on a lock; `left` until it yields or sleeps, if it does.
+    Spin { lock: u32, left: u64 },
+}
+
+/// How deep in the kernel a task is, for the places at which it may be rescheduled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kernel {
+    /// In user mode.
+    User,
+    /// Inside a system call that goes on with the next instruction.
+    Inside,
+    /// A system call is done: return to user mode comes next.
+    Leaving,
+}
+
+/// What a sleeping instruction must do when its task runs again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Retry {
+    /// Go on behind it.
+    No,
+    /// Try it again: the condition may have gone.
+    Again,
+    /// Take the lock that a wait released.
+    Relock(u32),
+}
+
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) comm: Comm,
+    pub(crate) name: String,
+    pub(crate) pid: i32,
+    pub(crate) fair: TaskId,
+    pub(crate) class: ClassOf,
+    pub(crate) sched: Sched,
+    pub(crate) life: Life,
+    pub(crate) cpu: u32,
+    pub(crate) allowed: CpuSet,
+    pub(crate) restricted: bool,
+    pub(crate) mm: u32,
+    pub(crate) code: u32,
+    pub(crate) pc: u32,
+    pub(crate) loops: Vec<u64>,
+    pub(crate) doing: Doing,
+    pub(crate) retry: Retry,
+    /// Kernel work to do before the program goes on, ns.
+    pub(crate) overhead: u64,
+    pub(crate) kernel: Kernel,
+    /// Number of the present sleep; a timer of an older one is stale.
+    pub(crate) sleep_seq: u32,
+    pub(crate) timers: Vec<(u32, u64)>,
+    pub(crate) parent: Option<u32>,
+    pub(crate) children: u32,
+    pub(crate) waits_children: bool,
+    pub(crate) suspended: bool,
+    pub(crate) resume_pending: bool,
+    pub(crate) rr_left: u32,
+    pub(crate) rng: Stream,
+    pub(crate) start: u64,
+    pub(crate) stats: TaskStats,
+}
+
+/// What a task did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskStats {
+    /// User mode, ns.
+    pub user: u64,
+    /// Kernel mode, the scheduler's own paths and system calls included, ns.
+    pub system: u64,
+    /// Part of `user` spent spinning on locks, ns.
+    pub spin: u64,
+    /// Voluntary switches.
+    pub nvcsw: u64,
+    /// Involuntary switches.
+    pub nivcsw: u64,
+    /// Changes of CPU.
+    pub migrations: u64,
+    /// Wakeups.
+    pub wakeups: u64,
+    /// Calls of `sched_yield`.
+    pub yields: u64,
+}
+
+/// Where a CPU's time went, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Programs in user mode.
+    pub user: u64,
+    /// Programs in kernel mode.
+    pub system: u64,
+    /// System calls, switches and wakeups.
+    pub overhead: u64,
+    /// Interrupts.
+    pub irq: u64,
+    /// Nothing.
+    pub idle: u64,
+}
+
+impl CpuTimes {
+    /// Everything.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.user + self.system + self.overhead + self.irq + self.idle
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pub(crate) curr: Option<u32>,
+    /// Time up to which everything is accounted.
+    pub(crate) accounted: u64,
+    /// Interrupt work still to be done before anything else, ns.
+    pub(crate) irq_left: u64,
+    /// Interrupt time that is no task's time, ns.
+    pub(crate) irq_hidden: u64,
+    /// The idle task's share of a switch, ns.
+    pub(crate) idle_overhead: u64,
+    /// Number of the present stretch; an end of an older one is stale.
+    pub(crate) stretch: u32,
+    pub(crate) end_at: u64,
+    pub(crate) tick_armed: bool,
+    pub(crate) hrtick_seq: u32,
+    /// An interrupt to reschedule is under way.
+    pub(crate) ipi_pending: bool,
+    pub(crate) times: CpuTimes,
+    pub(crate) rt: RtQueue,
+    pub(crate) server: FairServer,
+    pub(crate) nr_switches: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) capacity: u32,
+    pub(crate) overhead: u32,
+    pub(crate) writer_wake_below: u32,
+    pub(crate) messages: bool,
+    pub(crate) sync_wake: bool,
+    /// Bytes of buffer in use.
+    pub(crate) used: u32,
+    /// Sizes of the messages inside.
+    pub(crate) inside: VecDeque<u32>,
+    pub(crate) readers: VecDeque<u32>,
+    pub(crate) writers: VecDeque<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) kind: LockKind,
+    pub(crate) owner: Option<u32>,
+    pub(crate) waiters: VecDeque<u32>,
+    /// Tasks that spin, running or not, in order of arrival.
+    pub(crate) spinners: VecDeque<u32>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Barrier {
+    pub(crate) count: u32,
+    pub(crate) inside: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sem {
+    pub(crate) count: u64,
+    pub(crate) waiters: VecDeque<u32>,
+}
