@@ -296,6 +296,11 @@ impl Record {
         self.values[field as usize] = value;
     }
 
+    /// Adds to a field's value, to try whether a check notices.
+    pub fn tamper(&mut self, field: Field, by: u64) {
+        self.values[field as usize] = self.values[field as usize].wrapping_add(by);
+    }
+
     /// Whether the record carries a field.
     #[must_use]
     pub fn has(&self, field: Field) -> bool {

@@ -101,6 +101,39 @@ impl<'a> Replay<'a> {
         replay
     }
 
+    /// A record at which no operation begins: a step that ours ended before, or an operation not known here.
+    fn unexpected(&mut self, at: usize) {
+        self.lock.lost = true;
+        let records = self.lock.records;
+        let r = &records[at];
+        let caller = match r.kind {
+            Kind::Deadline => records[at..]
+                .iter()
+                .find(|r| r.kind == Kind::Curr)
+                .map_or(Caller::Other, |r| r.caller),
+            _ => r.caller,
+        };
+        let inner = matches!(
+            caller,
+            Caller::EnqueueEntity
+                | Caller::DequeueEntity
+                | Caller::WakeupPreempt
+                | Caller::Tick
+                | Caller::Yield
+                | Caller::RequeueDelayed
+                | Caller::ReweightEntity
+        );
+        if inner {
+            let kernel = r.kind.name().to_string();
+            let ours = "end of the operation".to_string();
+            self.lock
+                .differs(&self.class, r, "next step", ours, kernel, None);
+        } else {
+            self.lock
+                .undecided("step that belongs to no known operation");
+        }
+    }
+
     /// Makes a group for each queue that a group entity owns, parents first.
     fn build_groups(&mut self, records: &[Record]) {
         // own queue -> (entity, queue it is on)
@@ -198,9 +231,7 @@ impl<'a> Replay<'a> {
             self.meet_queue();
             self.operation();
             if self.lock.pos == start {
-                self.lock.lost = true;
-                self.lock
-                    .undecided("step that belongs to no known operation");
+                self.unexpected(start);
                 self.lock.pos += 1;
             }
             self.catch_up();
