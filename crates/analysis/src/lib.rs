@@ -1,3 +1,5 @@
 //! Analyses that work alike on simulated and recorded traces.
 
 pub mod check;
+pub mod latency;
+pub mod order;
