@@ -1,2 +1,23 @@
-//! The `schedlab` command.
-fn main() {}
+//! The `schedlab` command: thin over the library crates.
+//!
+//! Exit codes: 0 done, 1 the answer is no (a check differs, a study finds a regression beyond a threshold), 2 bad
+//! input or usage, 3 a broken invariant of the lab itself, 130 interrupted.
+
+mod args;
+mod commands;
+mod failure;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    output::install_interrupt_handler();
+    match commands::run(args.command) {
+        Ok(code) => code,
+        Err(error) => failure::report(&error),
+    }
+}

@@ -43,13 +43,25 @@ const RULE: &str =
     "=========================================================================================";
 
 /// Which keys a table is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Select {
     /// All of them.
     #[default]
     All,
     /// Headline metrics alone: the short table that opens a report.
     Primary,
+    /// These keys.
+    Keys(Vec<String>),
+}
+
+impl Select {
+    fn takes(&self, metric: &Metric) -> bool {
+        match self {
+            Self::All => true,
+            Self::Primary => metric.role == Role::Primary,
+            Self::Keys(keys) => keys.iter().any(|k| k == metric.key.as_str()),
+        }
+    }
 }
 
 /// What a table shows.
@@ -111,7 +123,7 @@ pub fn render(set: &ResultSet, options: &LkpOptions) -> Result<LkpTable, Compare
     let considered: Vec<&Metric> = set
         .metrics()
         .iter()
-        .filter(|m| options.select == Select::All || m.role == Role::Primary)
+        .filter(|m| options.select.takes(m))
         .collect();
     let mut hidden: BTreeMap<Hidden, usize> = BTreeMap::new();
     let mut rows = Vec::new();
@@ -126,7 +138,7 @@ pub fn render(set: &ResultSet, options: &LkpOptions) -> Result<LkpTable, Compare
     let mut text = header(set, base, &others);
     body(&mut text, &rows, others.len());
     if rows.is_empty() {
-        text.push_str(&nothing(considered.len(), &hidden, options.select));
+        text.push_str(&nothing(considered.len(), &hidden, &options.select));
     }
     text.push('\n');
     let listed = rows.into_iter().map(|row| row.key).collect();
@@ -267,10 +279,11 @@ fn body(text: &mut String, rows: &[Row], others: usize) {
     }
 }
 
-fn nothing(considered: usize, hidden: &BTreeMap<Hidden, usize>, select: Select) -> String {
+fn nothing(considered: usize, hidden: &BTreeMap<Hidden, usize>, select: &Select) -> String {
     let which = match select {
         Select::All => "keys",
         Select::Primary => "primary keys",
+        Select::Keys(_) => "chosen keys",
     };
     let mut text = format!("0 of {considered} {which} passed the listing filter");
     if considered == 0 {

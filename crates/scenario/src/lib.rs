@@ -2,6 +2,7 @@
 
 mod builtin;
 mod channel;
+mod costs;
 mod cpulist;
 mod error;
 mod hackbench;
@@ -14,6 +15,8 @@ mod overrides;
 mod plan;
 mod reader;
 mod rtapp;
+mod run;
+mod run_study;
 mod scenario;
 mod source;
 mod steps;
@@ -32,6 +35,8 @@ pub use machine::{CpuPlace, Machine, Siblings};
 pub use overrides::Overrides;
 pub use plan::{GroupPlan, Plan, Quota};
 pub use rtapp::RtApp;
+pub use run::{Figure, RunOutcome};
+pub use run_study::{StudyError, run_study};
 pub use scenario::Scenario;
 pub use study::{Study, Variant};
 pub use time::{parse_time, show_time};

@@ -38,6 +38,8 @@ pub struct Scenario {
     pub machine: Machine,
     /// The kernel.
     pub kernel: Kernel,
+    /// What the scheduler's own paths cost.
+    pub costs: schedlab_sim::Costs,
     /// What runs.
     pub plan: Plan,
     /// The workload that the tasks come from, for its headline metric.
@@ -135,12 +137,14 @@ impl Scenario {
             .transpose()?;
         let machine = Machine::read(reader.get("machine").as_ref())?;
         let kernel = Kernel::read(reader.get("kernel").as_ref())?;
+        let costs = crate::costs::read(reader.get("costs").as_ref(), machine.costs)?;
         let cpus = machine.cpus();
         let mut scenario = Self {
             name,
             title,
             machine,
             kernel,
+            costs,
             plan: Plan::default(),
             workload: None,
             duration,

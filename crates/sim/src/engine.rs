@@ -49,7 +49,7 @@ pub(crate) enum Happening {
         task: u32,
         seq: u32,
     },
-    Start(u32),
+    Start,
     Activate {
         task: u32,
         sync: bool,
@@ -258,7 +258,7 @@ impl<S: Sink> Sim<S> {
         starts.sort_unstable();
         starts.dedup();
         for t in starts {
-            self.agenda.push(t, Rank::Timer, 0, Happening::Start(0));
+            self.agenda.push(t, Rank::Timer, 0, Happening::Start);
         }
     }
 
@@ -437,7 +437,7 @@ impl<S: Sink> Sim<S> {
                     self.irq_exit(cpu, now)?;
                 }
             }
-            Happening::Start(_) => self.start_tasks(now)?,
+            Happening::Start => self.start_tasks(now)?,
             Happening::Activate { task, sync } => {
                 self.account(cpu, now);
                 if self.tasks[task as usize].life == Life::Waking {

@@ -99,6 +99,13 @@ const HEADER: &[u8] = b"\
 #              | |         |   |||||     |         |
 ";
 
+impl<W> FtraceTextWriter<W> {
+    /// Gives the output back, after [`TraceWriter::finish`].
+    pub fn into_inner(self) -> W {
+        self.output
+    }
+}
+
 impl<W: Write> TraceWriter for FtraceTextWriter<W> {
     fn write(&mut self, event: &Event) -> Result<(), WriteError> {
         if self.finished {

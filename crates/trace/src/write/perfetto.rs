@@ -282,6 +282,13 @@ impl<W: Write> PerfettoWriter<W> {
     }
 }
 
+impl<W> PerfettoWriter<W> {
+    /// Gives the output back, after [`TraceWriter::finish`].
+    pub fn into_inner(self) -> W {
+        self.output
+    }
+}
+
 impl<W: Write> TraceWriter for PerfettoWriter<W> {
     fn write(&mut self, event: &Event) -> Result<(), WriteError> {
         if self.finished {

@@ -1,0 +1,167 @@
+//! What the user may type.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// A laboratory for the Linux fair scheduler: does this change help or hurt, where, how surely, and why?
+#[derive(Parser, Debug)]
+#[command(name = "schedlab", version, propagate_version = true)]
+#[command(after_help = "\
+Examples:
+  schedlab study wakeup-preempt            four variants of a patch, compared as LKP does
+  schedlab run scenarios/two-hogs.toml     simulate once and print who waited how long
+  schedlab latency trace.txt.xz            the same table from a recording of a real kernel
+  schedlab check trace.txt.xz              compare a kernel's own state with the rules, step by step")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Simulate a scenario once and print a table per task and a summary.
+    Run(RunArgs),
+    /// Run several variants of a scenario with several seeds each, and compare them.
+    Study(StudyArgs),
+    /// Print run time and scheduling delays per task from a recording (ftrace text, plain, xz, zstd or gzip).
+    Latency(LatencyArgs),
+    /// Compare recorded kernel state with the rules of the fair class, step by step.
+    Check(CheckArgs),
+    /// List what there is to choose from.
+    List {
+        /// What to list.
+        what: Listing,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how two kernel profiles differ.
+    DiffProfiles {
+        /// One profile, such as 6.12.0.
+        a: String,
+        /// The other, such as 6.12-stable.
+        b: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum Listing {
+    /// Feature switches, with the profiles in which each is on.
+    Features,
+    /// Kernel profiles.
+    Profiles,
+    /// Machines.
+    Machines,
+    /// Workloads and kinds of task.
+    Workloads,
+    /// Built-in studies.
+    Studies,
+    /// Cost profiles and their figures.
+    Costs,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct RunArgs {
+    /// Scenario file (.toml), rt-app file (.json), or the name of a workload such as hackbench.
+    pub(crate) scenario: String,
+    /// Change a key of the scenario, as in kernel.profile=6.6 or task.worker.nice=5. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Machine to run on (short for --set machine=NAME).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) machine: Option<String>,
+    /// Seed of all random draws.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Simulated time after which to stop, as 500ms or 2s.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<String>,
+    /// Write the events to a file: a Perfetto trace (.pftrace, .perfetto-trace) or ftrace text (.txt).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// One row per thread instead of per name.
+    #[arg(long)]
+    pub(crate) per_thread: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Add the wall time and the rate of events to the output (which then differs from run to run).
+    #[arg(long)]
+    pub(crate) timing: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct StudyArgs {
+    /// Name of a built-in study (schedlab list studies) or a study file.
+    pub(crate) study: String,
+    /// Runs of each variant, each with its own seed.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: Option<u32>,
+    /// Simulations at the same time; the results do not depend on it.
+    #[arg(short, long, value_name = "J", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) jobs: Option<u32>,
+    /// Machine to run on (short for --set machine=NAME).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) machine: Option<String>,
+    /// Change a key of the scenario in all variants. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List every metric, not only those that changed.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Write results.json and table.txt into a folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct LatencyArgs {
+    /// The recording; - for standard input.
+    pub(crate) file: PathBuf,
+    /// One row per thread instead of per name.
+    #[arg(long)]
+    pub(crate) per_thread: bool,
+    /// Count a delay from sched_wakeup (on the run queue) instead of sched_waking (called for).
+    #[arg(long)]
+    pub(crate) from_wakeup: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// Recordings with state probes. A meta.json in the same folder tells kernel and settings.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Kernel profile, instead of what meta.json says.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Feature switches of the recorded kernel, as in NO_RUN_TO_PARITY. May be repeated.
+    #[arg(long = "feature", value_name = "NAME")]
+    pub(crate) features: Vec<String>,
+    /// Base slice of the recorded kernel, as in 2800us.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) base_slice: Option<String>,
+    /// Ticks a second of the recorded kernel.
+    #[arg(long)]
+    pub(crate) hz: Option<u32>,
+    /// One line a recording.
+    #[arg(long)]
+    pub(crate) summary: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,142 @@
+//! `schedlab check`: recorded kernel state against the rules.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use rayon::prelude::*;
+use schedlab_analysis::check::record::Record;
+use schedlab_analysis::check::{CheckOptions, CheckReport, check_records};
+use schedlab_fair::Features;
+
+use crate::args::CheckArgs;
+use crate::commands::profiles::profile;
+use crate::{output, progress};
+
+pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode> {
+    let bar = progress::bar(args.files.len() as u64, "recordings");
+    let results: Vec<Result<CheckReport>> = args
+        .files
+        .par_iter()
+        .map(|file| {
+            let report = check_file(file, args);
+            bar.inc(1);
+            report
+        })
+        .collect();
+    bar.finish_and_clear();
+    let mut reports = Vec::new();
+    for (file, result) in args.files.iter().zip(results) {
+        reports.push((file, result?));
+    }
+    if args.json {
+        let list: Vec<_> = reports
+            .iter()
+            .map(|(file, r)| serde_json::json!({"file": file, "agrees": r.agrees(), "report": r}))
+            .collect();
+        output::print_json(&list)?;
+    } else {
+        output::print(&text(&reports, args.summary))?;
+    }
+    let agree = reports.iter().all(|(_, r)| r.agrees());
+    Ok(ExitCode::from(u8::from(!agree)))
+}
+
+fn text(reports: &[(&std::path::PathBuf, CheckReport)], summary: bool) -> String {
+    let mut out = String::new();
+    for (file, r) in reports {
+        let text = r.text(&name_of(file));
+        if summary && r.differences == 0 {
+            out.push_str(text.lines().next().unwrap_or_default());
+            out.push('\n');
+        } else {
+            out.push_str(&text);
+        }
+    }
+    if reports.len() > 1 {
+        let sum = |f: fn(&CheckReport) -> u64| reports.iter().map(|(_, r)| f(r)).sum::<u64>();
+        out.push_str(&format!(
+            "{} recordings: {} checks, {} differences, {} records undecided\n",
+            reports.len(),
+            sum(CheckReport::total),
+            sum(|r| r.differences),
+            sum(CheckReport::undecided_total),
+        ));
+    }
+    out
+}
+
+/// A recording is called by its folder if its file has the usual name.
+fn name_of(file: &Path) -> String {
+    let folder = file.parent().and_then(Path::file_name);
+    match (file.file_name().and_then(|n| n.to_str()), folder) {
+        (Some(name), Some(folder)) if name.starts_with("trace.") => {
+            folder.to_string_lossy().into_owned()
+        }
+        _ => file.display().to_string(),
+    }
+}
+
+fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
+    let options = options(file, args)?;
+    let mut reader = schedlab_trace::open(file)?;
+    let mut records = Vec::new();
+    let mut number = 0;
+    for event in &mut reader {
+        let event = event?;
+        number += 1;
+        match Record::read(number, &event) {
+            Some(r) => records.push(r),
+            None => bail!(
+                "{}: event {number} at {}.{:06}: a state record that cannot be read; expected name=value fields",
+                file.display(),
+                event.ts / 1_000_000_000,
+                event.ts / 1_000 % 1_000_000
+            ),
+        }
+    }
+    let report = check_records(&records, &options);
+    if report.records == 0 {
+        bail!(
+            "{}: no state records; expected probes such as `enqueue`, `pick` and `curr` (docs/formats/state-recording.md)",
+            file.display()
+        );
+    }
+    Ok(report)
+}
+
+fn options(file: &Path, args: &CheckArgs) -> Result<CheckOptions> {
+    let meta = file.with_file_name("meta.json");
+    let mut options = if meta.exists() {
+        let text = std::fs::read_to_string(&meta)
+            .with_context(|| format!("cannot read {}", meta.display()))?;
+        CheckOptions::from_meta(&text).with_context(|| format!("{}", meta.display()))?
+    } else {
+        CheckOptions::default()
+    };
+    if let Some(name) = &args.profile {
+        let chosen = profile(name)?;
+        let base = options.profile.tunables.base_slice;
+        options.profile = chosen;
+        options.profile.tunables.base_slice = base;
+    }
+    for name in &args.features {
+        let Some((feature, on)) = Features::parse(name) else {
+            bail!("--feature {name}: no such switch (schedlab list features)");
+        };
+        options.profile = options.profile.with_feature(feature, on);
+    }
+    if let Some(text) = &args.base_slice {
+        let Some(time) = schedlab_scenario::parse_time(text) else {
+            bail!("--base-slice {text}: expected a time with a unit, such as 2800us");
+        };
+        options.profile.tunables.base_slice = Some(time);
+    }
+    if let Some(hz) = args.hz {
+        if hz == 0 || hz > 10_000 {
+            bail!("--hz {hz}: expected 1 to 10000 ticks a second");
+        }
+        options.hz = hz;
+    }
+    Ok(options)
+}

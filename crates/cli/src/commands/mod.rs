@@ -1,0 +1,33 @@
+//! One module per command.
+
+mod check;
+mod latency;
+mod list;
+mod profiles;
+mod run;
+mod study;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::CommandFactory;
+
+use crate::args::{Args, Command};
+
+/// Performs a command; the exit code is 0 or what the command's answer asks for.
+pub(crate) fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Study(args) => study::study(&args),
+        Command::Latency(args) => latency::latency(&args),
+        Command::Check(args) => check::check(&args),
+        Command::List { what, json } => list::list(what, json),
+        Command::DiffProfiles { a, b, json } => profiles::diff(&a, &b, json),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "schedlab", &mut script);
+            crate::output::print(&String::from_utf8_lossy(&script))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `schedlab run`: one scenario, simulated once.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use schedlab_scenario::{Overrides, RunOutcome, Scenario};
+use schedlab_trace::{
+    Event, FtraceTextOptions, FtraceTextWriter, PerfettoOptions, PerfettoWriter, TimeDigits,
+    TraceWriter,
+};
+
+use crate::args::RunArgs;
+use crate::commands::latency;
+use crate::output::{self, ResultFile};
+
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
+    let scenario = load(args)?;
+    for w in &scenario.warnings {
+        eprintln!("schedlab: {w}");
+    }
+    let mut trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
+    let begin = Instant::now();
+    let mut failed = None;
+    let outcome = scenario.run(|event| {
+        if let (Some(t), None) = (&mut trace, &failed) {
+            failed = t.write(event).err();
+        }
+    })?;
+    if let Some(e) = failed {
+        return Err(e);
+    }
+    let wall = begin.elapsed();
+    if let Some(t) = trace {
+        t.finish()?;
+    }
+    let timing = args.timing.then(|| wall.as_secs_f64());
+    if args.json {
+        output::print_json(&json(&scenario, &outcome, timing))?;
+    } else {
+        output::print(&text(args, &scenario, &outcome, timing))?;
+    }
+    if outcome.result.deadlock {
+        eprintln!(
+            "schedlab: every task waits for another from {} ns on: {}",
+            outcome.result.end,
+            outcome.result.waiting.join(", ")
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(args: &RunArgs) -> Result<Scenario> {
+    let mut overrides = Overrides::new();
+    if let Some(m) = &args.machine {
+        overrides.push(&format!("machine={m}"))?;
+    }
+    for s in &args.set {
+        overrides.push(s)?;
+    }
+    if let Some(seed) = args.seed {
+        overrides.push(&format!("seed={seed}"))?;
+    }
+    if let Some(d) = &args.duration {
+        overrides.push(&format!("duration={d}"))?;
+    }
+    let path = PathBuf::from(&args.scenario);
+    let is_name = !path.exists() && !args.scenario.contains(['/', '.']);
+    if is_name && args.scenario == "hackbench" {
+        let text = "name = \"hackbench\"\nmachine = \"desktop-8\"\n[workload]\nhackbench = {}\n";
+        return Ok(Scenario::parse(
+            "hackbench",
+            text,
+            Path::new(""),
+            &overrides,
+        )?);
+    }
+    if is_name {
+        bail!(
+            "no scenario file `{}`, and no workload of that name (schedlab list workloads)",
+            args.scenario
+        );
+    }
+    Ok(Scenario::load(&path, &overrides)?)
+}
+
+fn text(args: &RunArgs, s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> String {
+    let mut out = format!(
+        "{}: kernel {}, machine {} ({} CPUs), seed {}\n",
+        s.name,
+        s.kernel.profile.name,
+        s.machine.name,
+        s.machine.cpus(),
+        s.seed
+    );
+    out.push_str(
+        &o.latency
+            .render(latency::render_options(args.per_thread, false)),
+    );
+    out.push_str(&latency::summary(&o.latency.summary));
+    if let Some(t) = &o.output {
+        out.push('\n');
+        out.push_str(t);
+    }
+    out.push('\n');
+    for f in &o.figures {
+        let unit = if f.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", f.unit)
+        };
+        out.push_str(&format!("  {:<44} {}{unit}\n", f.name, number(f.value)));
+    }
+    if let Some(wall) = wall {
+        out.push_str(&format!(
+            "  {} events in {wall:.3} s, {:.0} a second\n",
+            o.result.events,
+            o.result.events as f64 / wall.max(1e-9)
+        ));
+    }
+    out
+}
+
+/// Whole numbers as they are, others with three decimals.
+fn number(x: f64) -> String {
+    if x.fract() == 0.0 && x.abs() < 1e15 {
+        format!("{x:.0}")
+    } else {
+        format!("{x:.3}")
+    }
+}
+
+fn json(s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> serde_json::Value {
+    let figures: Vec<_> = o
+        .figures
+        .iter()
+        .map(|f| serde_json::json!({"name": f.name, "value": f.value, "unit": f.unit}))
+        .collect();
+    let tasks: Vec<_> = o
+        .result
+        .tasks
+        .iter()
+        .map(|t| {
+            serde_json::json!({
+                "comm": t.comm, "pid": t.pid, "run_ns": t.run.0, "charged_ns": t.charged.0,
+                "ended": t.ended, "user_ns": t.stats.user, "system_ns": t.stats.system,
+                "spin_ns": t.stats.spin, "nvcsw": t.stats.nvcsw, "nivcsw": t.stats.nivcsw,
+                "migrations": t.stats.migrations, "wakeups": t.stats.wakeups, "yields": t.stats.yields,
+            })
+        })
+        .collect();
+    let cpus: Vec<_> = o
+        .result
+        .cpus
+        .iter()
+        .map(|c| {
+            serde_json::json!({
+                "user_ns": c.user, "system_ns": c.system, "overhead_ns": c.overhead,
+                "irq_ns": c.irq, "idle_ns": c.idle,
+            })
+        })
+        .collect();
+    let mut value = serde_json::json!({
+        "schema": "schedlab.run/1",
+        "version": env!("CARGO_PKG_VERSION"),
+        "scenario": s.name,
+        "profile": s.kernel.profile.name,
+        "machine": s.machine.name,
+        "nr_cpus": s.machine.cpus(),
+        "seed": s.seed,
+        "end_ns": o.result.end.0,
+        "simulated_s": o.result.end.0 as f64 / 1e9,
+        "ended": o.result.ended,
+        "deadlock": o.result.deadlock,
+        "events": o.result.events,
+        "figures": figures,
+        "tasks": tasks,
+        "cpus": cpus,
+        "latency": latency::to_value(&o.latency),
+    });
+    if let (Some(wall), Some(map)) = (wall, value.as_object_mut()) {
+        map.insert("wall_s".into(), wall.into());
+        map.insert(
+            "events_per_second".into(),
+            (o.result.events as f64 / wall.max(1e-9)).into(),
+        );
+    }
+    value
+}
+
+/// A trace being written, in the format that its name asks for.
+enum TraceFile {
+    Text(FtraceTextWriter<ResultFile>),
+    Perfetto(PerfettoWriter<ResultFile>),
+}
+
+impl TraceFile {
+    fn create(path: &Path) -> Result<Self> {
+        let name = path.to_string_lossy();
+        if name.ends_with(".pftrace") || name.ends_with(".perfetto-trace") {
+            return Ok(Self::Perfetto(PerfettoWriter::new(
+                ResultFile::create(path)?,
+                PerfettoOptions::default(),
+            )));
+        }
+        if name.ends_with(".txt") {
+            let options = FtraceTextOptions {
+                digits: TimeDigits::Nanos,
+                ..FtraceTextOptions::default()
+            };
+            return Ok(Self::Text(FtraceTextWriter::new(
+                ResultFile::create(path)?,
+                options,
+            )));
+        }
+        bail!("--trace {name}: expected a name that ends in .pftrace, .perfetto-trace or .txt")
+    }
+
+    fn write(&mut self, event: &Event) -> Result<()> {
+        match self {
+            Self::Text(w) => w.write(event),
+            Self::Perfetto(w) => w.write(event),
+        }
+        .context("cannot write the trace")
+    }
+
+    fn finish(self) -> Result<()> {
+        let file = match self {
+            Self::Text(mut w) => {
+                w.finish().context("cannot write the trace")?;
+                w.into_inner()
+            }
+            Self::Perfetto(mut w) => {
+                w.finish().context("cannot write the trace")?;
+                w.into_inner()
+            }
+        };
+        file.finish()
+    }
+}

@@ -1,0 +1,270 @@
+//! A scenario simulated once, and what is measured of it.
+
+use schedlab_analysis::latency::{LatencyAccumulator, LatencyOptions, LatencyReport, WakeStart};
+use schedlab_compare::{Direction, Metric, Role};
+use schedlab_fair::{BandwidthAttr, Ns, Weight};
+use schedlab_sim::{CpuSite, GroupSpec, PreemptModel, RunResult, Sim, SimConfig, SimError};
+use schedlab_trace::Event;
+
+use crate::kernel::Preempt;
+use crate::scenario::Scenario;
+
+/// One figure of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Figure {
+    /// Name behind the program's, as `time.voluntary_context_switches`.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Unit.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Headline or side figure.
+    pub role: Role,
+}
+
+/// What a run tells.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunOutcome {
+    /// The simulator's own counts.
+    pub result: RunResult,
+    /// Run time and delays, from the events.
+    pub latency: LatencyReport,
+    /// Figures for a comparison.
+    pub figures: Vec<Figure>,
+    /// The workload's output text, if it is a program with one.
+    pub output: Option<String>,
+}
+
+impl Scenario {
+    /// What the simulator is given.
+    #[must_use]
+    pub fn config(&self) -> SimConfig {
+        let plan = &self.plan;
+        SimConfig {
+            profile: self.kernel.profile,
+            cpus: (0..self.machine.cpus())
+                .map(|cpu| {
+                    let place = self.machine.place(cpu);
+                    CpuSite {
+                        core: place.core,
+                        llc: place.llc,
+                        socket: place.socket,
+                    }
+                })
+                .collect(),
+            hz: self.machine.hz,
+            preempt: match self.kernel.preempt {
+                Preempt::None => PreemptModel::None,
+                Preempt::Voluntary => PreemptModel::Voluntary,
+                Preempt::Full => PreemptModel::Full,
+                Preempt::Lazy => PreemptModel::Lazy,
+            },
+            costs: self.costs,
+            tick_skew: Ns::ZERO,
+            groups: plan
+                .groups
+                .iter()
+                .map(|g| GroupSpec {
+                    name: g.name.clone(),
+                    parent: g.parent,
+                    shares: Weight::of_cgroup(g.weight),
+                    idle: g.idle,
+                    bandwidth: g.quota.map(|q| BandwidthAttr {
+                        quota: q.quota,
+                        period: q.period,
+                        burst: q.burst,
+                    }),
+                })
+                .collect(),
+            programs: plan.programs.clone(),
+            tasks: plan.tasks.clone(),
+            channels: plan.channels.clone(),
+            locks: plan.locks.clone(),
+            barriers: plan.barriers.clone(),
+            conds: plan.conds,
+            sems: plan.sems.clone(),
+            timers: plan.timers,
+            duration: self.duration,
+            seed: self.seed,
+        }
+    }
+
+    /// Simulates the scenario; each event goes to `sink` as well.
+    ///
+    /// # Errors
+    /// If the simulation cannot begin or go on ([`SimError`]).
+    pub fn run(&self, mut sink: impl FnMut(&Event)) -> Result<RunOutcome, SimError> {
+        let mut latency = LatencyAccumulator::new(LatencyOptions::default());
+        let result = Sim::new(self.config(), |event: &Event| {
+            latency.push(event);
+            sink(event);
+        })?
+        .run()?;
+        let latency = latency.finish();
+        let figures = self.figures(&result, &latency);
+        let output = self.workload.as_ref().map(|h| {
+            let mut text = h.banner();
+            if result.ended {
+                text.push_str(&crate::Hackbench::time_line(result.last_exit));
+            }
+            text
+        });
+        Ok(RunOutcome {
+            result,
+            latency,
+            figures,
+            output,
+        })
+    }
+
+    fn figures(&self, result: &RunResult, latency: &LatencyReport) -> Vec<Figure> {
+        let mut out = Vec::new();
+        let mut add = |name: &str, value: f64, unit, direction, role| {
+            out.push(Figure {
+                name: name.to_string(),
+                value,
+                unit,
+                direction,
+                role,
+            });
+        };
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let elapsed = if result.ended {
+            result.last_exit.0
+        } else {
+            result.end.0
+        };
+        match &self.workload {
+            Some(h) if result.ended => {
+                if let Some(t) = h.lkp_throughput(result.last_exit) {
+                    add(
+                        "throughput",
+                        t,
+                        "KB/s",
+                        Direction::BetterHigh,
+                        Role::Primary,
+                    );
+                }
+            }
+            _ => {}
+        }
+        if result.work > 0 && elapsed > 0 {
+            add(
+                "work_per_second",
+                result.work as f64 / seconds(elapsed),
+                "1/s",
+                Direction::BetterHigh,
+                if self.workload.is_none() {
+                    Role::Primary
+                } else {
+                    Role::Side
+                },
+            );
+        }
+        let sum = |f: fn(&schedlab_sim::TaskStats) -> u64| -> u64 {
+            result.tasks.iter().map(|t| f(&t.stats)).sum()
+        };
+        let unknown = Direction::Unknown;
+        let low = Direction::BetterLow;
+        add("time.elapsed_time", seconds(elapsed), "s", low, Role::Side);
+        for (name, value) in [
+            ("time.voluntary_context_switches", sum(|s| s.nvcsw)),
+            ("time.involuntary_context_switches", sum(|s| s.nivcsw)),
+        ] {
+            add(name, value as f64, "", unknown, Role::Side);
+        }
+        add(
+            "time.system_time",
+            seconds(sum(|s| s.system)),
+            "s",
+            unknown,
+            Role::Side,
+        );
+        add(
+            "time.user_time",
+            seconds(sum(|s| s.user)),
+            "s",
+            unknown,
+            Role::Side,
+        );
+        for (name, value) in [
+            ("sched.switches", result.switches),
+            ("sched.wakeups", result.wakeups),
+            ("sched.migrations", result.migrations),
+        ] {
+            add(name, value as f64, "", unknown, Role::Side);
+        }
+        let total = latency.total(WakeStart::Waking).delays;
+        let ms = |ns: u64| ns as f64 / 1e6;
+        if let Some(avg) = total.average() {
+            add(
+                "perf-sched.sch_delay.avg.ms",
+                ms(avg),
+                "ms",
+                low,
+                Role::Side,
+            );
+        }
+        add(
+            "perf-sched.sch_delay.max.ms",
+            ms(total.max),
+            "ms",
+            low,
+            Role::Side,
+        );
+        add(
+            "perf-sched.sch_delay.sum.ms",
+            ms(total.sum),
+            "ms",
+            low,
+            Role::Side,
+        );
+        let all: u64 = result.cpus.iter().map(|c| c.total()).sum();
+        let idle: u64 = result.cpus.iter().map(|c| c.idle).sum();
+        if all > 0 {
+            let busy = 100.0 * (all - idle) as f64 / all as f64;
+            add("mpstat.cpu.all.busy%", busy, "%", unknown, Role::Side);
+        }
+        for c in &result.resched {
+            let level = match c.depth {
+                None => String::new(),
+                Some(0) => ".root".to_string(),
+                Some(d) => format!(".level{d}"),
+            };
+            let name = format!("sched.resched.{}{level}", reason(c.reason));
+            add(&name, c.count as f64, "", unknown, Role::Side);
+        }
+        out
+    }
+}
+
+/// A reason as it stands in a metric's name.
+fn reason(r: schedlab_fair::Reason) -> String {
+    let camel = format!("{r:?}");
+    let mut out = String::new();
+    for c in camel.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+impl Figure {
+    /// The metric that the figure is a value of.
+    ///
+    /// # Errors
+    /// If `program` makes no valid key.
+    pub fn metric(&self, program: &str) -> Result<Metric, schedlab_compare::SampleError> {
+        let mut m = Metric::new(format!("{program}.{}", self.name))?
+            .with_unit(self.unit)
+            .with_direction(self.direction);
+        if self.role == Role::Primary {
+            m = m.primary();
+        }
+        Ok(m)
+    }
+}
