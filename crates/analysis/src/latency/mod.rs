@@ -24,6 +24,7 @@
 mod machine;
 mod render;
 mod report;
+mod step;
 
 pub use machine::LatencyAccumulator;
 pub use render::{Layout, RenderOptions};

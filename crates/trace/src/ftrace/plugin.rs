@@ -1,4 +1,4 @@
-//! Fields as `trace-cmd report` prints them with its sched plugin, and the `task a:1` print of kernels before 2.6.36.
+//! Fields as `trace-cmd report` prints them with its sched plugin, and the `task a:1` print of early kernels (2.6.3x).
 //!
 //! ```text
 //! sched_switch:         bash:29698 [120] S ==> bash:30297 [120]
