@@ -79,7 +79,7 @@ impl Scenario {
                 })
                 .collect(),
             programs: plan.programs.clone(),
-            tasks: plan.tasks.clone(),
+            tasks: self.tasks(),
             channels: plan.channels.clone(),
             locks: plan.locks.clone(),
             barriers: plan.barriers.clone(),
@@ -89,6 +89,18 @@ impl Scenario {
             duration: self.duration,
             seed: self.seed,
         }
+    }
+
+    /// The tasks, with their starts moved by the jitter. A stream of its own, so that it shifts no other draw.
+    fn tasks(&self) -> Vec<schedlab_sim::program::TaskSpec> {
+        let mut tasks = self.plan.tasks.clone();
+        if self.start_jitter > Ns::ZERO {
+            let mut stream = schedlab_sim::Stream::new(self.seed, "start jitter");
+            for t in &mut tasks {
+                t.start += Ns(stream.below(self.start_jitter.0));
+            }
+        }
+        tasks
     }
 
     /// Simulates the scenario; each event goes to `sink` as well.

@@ -48,6 +48,8 @@ pub struct Scenario {
     pub duration: Option<Ns>,
     /// Seed of all random draws.
     pub seed: u64,
+    /// Each task starts up to this much later, at random.
+    pub start_jitter: Ns,
     /// What was accepted without effect.
     pub warnings: Vec<Warning>,
 }
@@ -135,6 +137,9 @@ impl Scenario {
             .get("duration")
             .map(|f| f.time_above_zero())
             .transpose()?;
+        let start_jitter = reader
+            .get("start_jitter")
+            .map_or(Ok(Ns::ZERO), |f| f.time())?;
         let machine = Machine::read(reader.get("machine").as_ref())?;
         let kernel = Kernel::read(reader.get("kernel").as_ref())?;
         let costs = crate::costs::read(reader.get("costs").as_ref(), machine.costs)?;
@@ -149,6 +154,7 @@ impl Scenario {
             workload: None,
             duration,
             seed,
+            start_jitter,
             warnings: Vec::new(),
         };
         let has_tasks = reader.get("task").is_some() || reader.get("workload").is_some();
