@@ -4,7 +4,7 @@
 //! `docs/formats/scenario.md`. Options have the program's names and defaults.
 
 use schedlab_fair::Ns;
-use schedlab_sim::program::{ChannelId, Dur, Mode, Op, ProgramId, Sched, TaskSpec};
+use schedlab_sim::program::{ChannelId, Dur, Mode, Op, ProgramId, Sched, SemId, TaskSpec};
 
 use crate::channel::ChannelKind;
 use crate::error::Error;
@@ -209,28 +209,44 @@ impl Hackbench {
         Ok(h)
     }
 
-    /// The tasks of all groups, receivers of a group before its senders as the program creates them.
+    /// The tasks: first the main one, then those of all groups, receivers of a group before its senders as the program
+    /// creates them.
     ///
-    /// All wait at a barrier until the last is ready, so the first message is sent when everybody exists.
-    pub(crate) fn build(&self, plan: &mut Plan) {
+    /// The main task waits until all are ready, lets them go, and waits for the end of each; `Time` is what lies between.
+    /// `syscall` is what the simulator itself charges for entering the kernel, so that it is not counted twice.
+    pub(crate) fn build(&self, plan: &mut Plan, syscall: Ns) {
         let kind = if self.pipe {
             ChannelKind::Pipe
         } else {
             ChannelKind::Socket
         };
-        let go = plan.barrier(u32::try_from(self.tasks()).unwrap_or(u32::MAX));
-        let shared = self.threads.then(|| plan.space());
+        let steps = Steps {
+            ready: plan.sem(0),
+            go: plan.sem(0),
+            done: plan.sem(0),
+            // A read enters the kernel by itself; a write is in it already, with the work before it.
+            recv: self.costs.recv.since(syscall),
+        };
+        let shared = plan.space();
+        let tasks = self.tasks();
+        let main = vec![
+            repeat(tasks, vec![Op::SemWait(steps.ready)]),
+            repeat(tasks, vec![Op::SemPost(steps.go)]),
+            repeat(tasks, vec![Op::SemWait(steps.done)]),
+        ];
+        let main = plan.program("hackbench main", main);
+        self.spawn(plan, main, Some(shared));
+        let shared = self.threads.then_some(shared);
         for _ in 0..self.groups {
             let inbox: Vec<_> = (0..self.fds)
                 .map(|_| plan.channel(kind.spec(self.datasize)))
                 .collect();
             for channel in &inbox {
-                let ops = vec![Op::Barrier(go), self.receive(*channel)];
+                let ops = steps.around(self.receive(*channel, steps.recv));
                 let program = plan.program("hackbench receiver", ops);
                 self.spawn(plan, program, shared);
             }
-            let ops = vec![Op::Barrier(go), self.send(&inbox)];
-            let program = plan.program("hackbench sender", ops);
+            let program = plan.program("hackbench sender", steps.around(self.send(&inbox)));
             for _ in 0..self.fds {
                 self.spawn(plan, program, shared);
             }
@@ -238,13 +254,13 @@ impl Hackbench {
     }
 
     /// A receiver: as many messages as all senders of the group send to it.
-    fn receive(&self, channel: ChannelId) -> Op {
+    fn receive(&self, channel: ChannelId, recv: Ns) -> Op {
         let message = vec![
             Op::Recv {
                 channel,
                 bytes: self.datasize,
             },
-            run(self.costs.recv, Mode::Kernel),
+            run(recv, Mode::Kernel),
             run(self.costs.user, Mode::User),
         ];
         repeat(
@@ -288,6 +304,25 @@ impl Hackbench {
             start: Ns::ZERO,
             mm,
         });
+    }
+}
+
+/// What every worker does around its messages.
+struct Steps {
+    ready: SemId,
+    go: SemId,
+    done: SemId,
+    recv: Ns,
+}
+
+impl Steps {
+    fn around(&self, messages: Op) -> Vec<Op> {
+        vec![
+            Op::SemPost(self.ready),
+            Op::SemWait(self.go),
+            messages,
+            Op::SemPost(self.done),
+        ]
     }
 }
 
@@ -417,12 +452,11 @@ mod tests {
                 ..Hackbench::default()
             };
             let mut plan = Plan::default();
-            h.build(&mut plan);
-            assert_eq!(plan.tasks.len(), 24);
-            assert_eq!(plan.barriers, [24]);
+            h.build(&mut plan, Ns(100));
+            assert_eq!(plan.tasks.len(), 25, "24 workers and the main task");
             assert_eq!(totals(&plan), (h.messages(), h.messages()));
             let spaces: std::collections::BTreeSet<u32> = plan.tasks.iter().map(|t| t.mm).collect();
-            assert_eq!(spaces.len(), if threads { 1 } else { 24 });
+            assert_eq!(spaces.len(), if threads { 1 } else { 25 });
         }
     }
 }

@@ -77,17 +77,6 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// All keys of a table whose keys are names given by the user.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&'a str, &'a Place, Field<'a>)> + '_ {
-        self.table.entries.iter().map(|e| {
-            let field = Field {
-                path: self.path_of(&e.key),
-                node: &e.node,
-            };
-            (e.key.as_str(), &e.key_place, field)
-        })
-    }
-
     /// Refuses keys that were never asked for.
     pub(crate) fn finish(self) -> Result<(), Error> {
         let asked = self.asked.into_inner();

@@ -4,7 +4,7 @@ use schedlab_analysis::latency::{LatencyAccumulator, LatencyOptions, LatencyRepo
 use schedlab_compare::{Direction, Metric, Role};
 use schedlab_fair::{BandwidthAttr, Ns, Weight};
 use schedlab_sim::{CpuSite, GroupSpec, PreemptModel, RunResult, Sim, SimConfig, SimError};
-use schedlab_trace::Event;
+use schedlab_trace::event::{Event, EventKind};
 
 use crate::kernel::Preempt;
 use crate::scenario::Scenario;
@@ -33,8 +33,39 @@ pub struct RunOutcome {
     pub latency: LatencyReport,
     /// Figures for a comparison.
     pub figures: Vec<Figure>,
+    /// What the workload itself measures: hackbench's `Time`.
+    pub workload_time: Option<Ns>,
     /// The workload's output text, if it is a program with one.
     pub output: Option<String>,
+}
+
+/// hackbench's own clock, read off the events: from when its main task lets the first worker go to its end.
+#[derive(Default)]
+struct Stopwatch {
+    start: Option<u64>,
+    end: Option<u64>,
+}
+
+impl Stopwatch {
+    /// The main task is the first of all.
+    const MAIN: i32 = schedlab_sim::FIRST_PID;
+
+    fn push(&mut self, event: &Event) {
+        match &event.kind {
+            // It wakes nobody before.
+            EventKind::SchedWaking { .. } if event.pid == Self::MAIN && self.start.is_none() => {
+                self.start = Some(event.ts);
+            }
+            EventKind::SchedProcessExit { task } if task.pid == Self::MAIN => {
+                self.end = Some(event.ts);
+            }
+            _ => {}
+        }
+    }
+
+    fn time(&self) -> Option<Ns> {
+        Some(Ns(self.end?.saturating_sub(self.start?)))
+    }
 }
 
 impl Scenario {
@@ -109,17 +140,20 @@ impl Scenario {
     /// If the simulation cannot begin or go on ([`SimError`]).
     pub fn run(&self, mut sink: impl FnMut(&Event)) -> Result<RunOutcome, SimError> {
         let mut latency = LatencyAccumulator::new(LatencyOptions::default());
+        let mut stopwatch = Stopwatch::default();
         let result = Sim::new(self.config(), |event: &Event| {
             latency.push(event);
+            stopwatch.push(event);
             sink(event);
         })?
         .run()?;
         let latency = latency.finish();
-        let figures = self.figures(&result, &latency);
+        let workload_time = self.workload.as_ref().and_then(|_| stopwatch.time());
+        let figures = self.figures(&result, &latency, workload_time);
         let output = self.workload.as_ref().map(|h| {
             let mut text = h.banner();
-            if result.ended {
-                text.push_str(&crate::Hackbench::time_line(result.last_exit));
+            if let Some(time) = workload_time {
+                text.push_str(&crate::Hackbench::time_line(time));
             }
             text
         });
@@ -127,11 +161,17 @@ impl Scenario {
             result,
             latency,
             figures,
+            workload_time,
             output,
         })
     }
 
-    fn figures(&self, result: &RunResult, latency: &LatencyReport) -> Vec<Figure> {
+    fn figures(
+        &self,
+        result: &RunResult,
+        latency: &LatencyReport,
+        workload_time: Option<Ns>,
+    ) -> Vec<Figure> {
         let mut out = Vec::new();
         let mut add = |name: &str, value: f64, unit, direction, role| {
             out.push(Figure {
@@ -148,19 +188,11 @@ impl Scenario {
         } else {
             result.end.0
         };
-        match &self.workload {
-            Some(h) if result.ended => {
-                if let Some(t) = h.lkp_throughput(result.last_exit) {
-                    add(
-                        "throughput",
-                        t,
-                        "KB/s",
-                        Direction::BetterHigh,
-                        Role::Primary,
-                    );
-                }
-            }
-            _ => {}
+        if let (Some(h), Some(time)) = (&self.workload, workload_time)
+            && let Some(t) = h.lkp_throughput(time)
+        {
+            let better = Direction::BetterHigh;
+            add("throughput", t, "KB/s", better, Role::Primary);
         }
         if result.work > 0 && elapsed > 0 {
             add(

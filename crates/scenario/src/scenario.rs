@@ -186,7 +186,7 @@ impl Scenario {
             objects.count_barriers(plan);
             scenario.workload = workload(reader.get("workload"), cpus, &groups)?;
             if let Some(h) = &scenario.workload {
-                h.build(&mut scenario.plan);
+                h.build(&mut scenario.plan, Ns(scenario.costs.syscall));
             }
         }
         reader.finish()?;

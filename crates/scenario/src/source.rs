@@ -44,11 +44,6 @@ impl<'a> Source<'a> {
             column: u32::try_from(column + 1).unwrap_or(u32::MAX),
         }
     }
-
-    /// The name of the file.
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
-    }
 }
 
 /// Reads a file that should be text.

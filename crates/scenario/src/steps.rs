@@ -15,16 +15,24 @@ use crate::reader::{Field, Reader, outside};
 use crate::time::parse_time;
 
 /// The steps there are: the word, and the form that error messages and `docs/formats/scenario.md` show.
-const FORMS: [(&str, &str); 24] = [
+const FORMS: [(&str, &str); 26] = [
     (
         "run",
         "\"run TIME [kernel|nopreempt] [cond_resched TIME]\", such as \"run 2ms\"",
+    ),
+    (
+        "run_until",
+        "\"run_until TIME [TIME]\", such as \"run_until 500ms\": work until then, looking at the clock each 100us",
     ),
     ("sleep", "\"sleep TIME\", such as \"sleep 1ms..3ms\""),
     ("block", "\"block TIME\", such as \"block 5ms\""),
     (
         "timer",
         "\"timer NAME PERIOD [absolute]\", such as \"timer tick 16ms\"",
+    ),
+    (
+        "beat",
+        "\"beat NAME PERIOD\", such as \"beat frame 16ms\": sleep to the next whole period since the first use",
     ),
     (
         "send",
@@ -167,8 +175,17 @@ impl StepContext<'_> {
     ) -> Result<Option<Op>, Error> {
         Ok(match (verb, args) {
             ("run", [time, rest @ ..]) => run(time, rest),
+            ("run_until", [until, rest @ ..]) => run_until(until, rest),
             ("sleep", [time]) => dur(time).map(Op::Sleep),
             ("block", [time]) => dur(time).map(Op::BlockIo),
+            ("beat", [name, period]) => {
+                let Some(period) = parse_time(period).filter(|p| p.0 > 0) else {
+                    return Ok(None);
+                };
+                let plan = &mut *self.plan;
+                let timer = self.timers.get_or(name, || plan.timer());
+                Some(Op::Beat { timer, period })
+            }
             ("timer", [name, period, rest @ ..]) => {
                 let absolute = match rest {
                     [] => false,
@@ -392,6 +409,17 @@ pub(crate) fn takes_time(op: &Op) -> bool {
         Op::Loop { body, .. } => body.iter().any(takes_time),
         _ => false,
     }
+}
+
+/// `run_until TIME [TIME]`.
+fn run_until(until: &str, rest: &[&str]) -> Option<Op> {
+    let until = parse_time(until)?;
+    let check = match rest {
+        [] => Ns::from_us(100),
+        [check] => parse_time(check).filter(|c| c.0 > 0)?,
+        _ => return None,
+    };
+    Some(Op::RunUntil { until, check })
 }
 
 /// Whether a loop is so long that it must let time pass.

@@ -138,6 +138,8 @@ impl TaskReader<'_> {
         let Some(field) = field else { return Ok(()) };
         let items = field.array("a list of tasks")?;
         let mut names: Vec<String> = Vec::new();
+        // What a step may resume: tasks as they are called when they run.
+        let mut running: Vec<String> = Vec::new();
         let mut templates = Names::default();
         // Names first: a step may name a task further down.
         for item in &items {
@@ -151,13 +153,18 @@ impl TaskReader<'_> {
                 return Err(name_field.conflict(format!("the name `{name}` is used twice")));
             }
             names.push(name.into());
-            if count(&reader)? == 0 {
-                let program = self.plan.program(name, Vec::new());
-                templates.insert(name, program);
+            match count(&reader)? {
+                0 => {
+                    templates.insert(name, self.plan.program(name, Vec::new()));
+                    // A forked task is called as its template.
+                    running.push(name.into());
+                }
+                1 => running.push(name.into()),
+                n => running.extend((0..n).map(|i| format!("{name}-{i}"))),
             }
         }
         for item in &items {
-            self.task(item, &names, &templates)?;
+            self.task(item, &running, &templates)?;
         }
         self.objects.check_pairs()
     }

@@ -174,7 +174,7 @@ fn hackbench_with_the_programs_and_with_lkps_words() {
         (h.groups, h.fds, h.loops, h.pipe, h.threads),
         (2, 3, 4, true, false)
     );
-    assert_eq!(s.plan.tasks.len(), 12);
+    assert_eq!(s.plan.tasks.len(), 13);
     let s = parse(
         "machine = \"spr-224\"\n[workload.hackbench]\nnr_threads = \"50%\"\nipc = \"socket\"\nmode = \"threads\"\n",
     );

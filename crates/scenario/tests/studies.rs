@@ -54,7 +54,7 @@ fn wakeup_preempt_compares_the_four_rules_of_the_thread() {
     let s = study.scenario(0, &Overrides::new(), 0).unwrap();
     assert_eq!(s.plan.groups.len(), 3);
     assert!(s.plan.tasks.iter().all(|t| t.group == Some(2)));
-    assert_eq!((s.machine.cpus(), s.plan.tasks.len()), (16, 8 * 40));
+    assert_eq!((s.machine.cpus(), s.plan.tasks.len()), (16, 8 * 40 + 1));
 }
 
 #[test]

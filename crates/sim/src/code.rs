@@ -12,12 +12,20 @@ pub(crate) enum Instr {
         mode: Mode,
         cond_resched: Option<Ns>,
     },
+    RunUntil {
+        until: u64,
+        check: u64,
+    },
     Sleep(Dur),
     BlockIo(Dur),
     Timer {
         timer: u32,
         period: u64,
         absolute: bool,
+    },
+    Beat {
+        timer: u32,
+        period: u64,
     },
     Send {
         channel: u32,
@@ -93,6 +101,10 @@ fn flatten(ops: &[Op], out: &mut Vec<Instr>) {
                 mode: *mode,
                 cond_resched: *cond_resched,
             },
+            Op::RunUntil { until, check } => Instr::RunUntil {
+                until: until.0,
+                check: check.0,
+            },
             Op::Sleep(d) => Instr::Sleep(*d),
             Op::BlockIo(d) => Instr::BlockIo(*d),
             Op::Timer {
@@ -103,6 +115,10 @@ fn flatten(ops: &[Op], out: &mut Vec<Instr>) {
                 timer: timer.0,
                 period: period.0,
                 absolute: *absolute,
+            },
+            Op::Beat { timer, period } => Instr::Beat {
+                timer: timer.0,
+                period: period.0,
             },
             Op::Send { channel, bytes } => Instr::Send {
                 channel: channel.0,

@@ -57,6 +57,9 @@ pub struct SimConfig {
     pub hz: u32,
     /// Preemption model.
     pub preempt: PreemptModel,
+    /// Core scheduling (`SCHED_CORE`, reference section 16): CPUs of the same site never run tasks of different
+    /// cookies at once.
+    pub core_sched: bool,
     /// Costs.
     pub costs: Costs,
     /// Ticks of CPU `i` come `i` times this after those of CPU 0 (modulo a tick); 0: all at the same instant.
@@ -275,7 +278,13 @@ impl SimConfig {
                         what: "cond_resched spacing",
                     });
                 }
-                Op::Timer { timer, period, .. } => {
+                Op::RunUntil { check: Ns(0), .. } => {
+                    return Err(SimError::Zero {
+                        whose,
+                        what: "time between two looks at the clock",
+                    });
+                }
+                Op::Timer { timer, period, .. } | Op::Beat { timer, period } => {
                     self.index("timer", &whose, timer.0, self.timers)?;
                     if period.0 == 0 {
                         return Err(SimError::Zero {

@@ -136,6 +136,22 @@ const VM2: Costs = Costs {
     ..XEON_2S
 };
 
+/// The kernel of `conformance/recordings` with its probes on, which lengthen every path. Medians over all of those recordings
+/// (`conformance/measure-costs.py`), in instructions of the emulator, 1 ns each; no scenario has figures of its own.
+const ICOUNT_PROBED: Costs = Costs {
+    syscall: 1_500, // ping-pong: 103 us from switch-in to the wakeup behind 100 us of work and the entry of a write
+    schedule: 4_000, // pick to switch: 18 us in all, of which 8 us lie before the choice
+    pick: 4_000,
+    switch: 10_000,
+    dequeue: 11_000, // first record of a dequeue to the pick
+    wake: 10_000,    // sched_waking to sched_wakeup: 20 us in place, 19 us with an enqueue
+    enqueue: 10_000,
+    tick: 9_900,            // clock_task of the tick to that of the pick behind it
+    timer: 3_000, // entry of an interrupt to sched_waking; not recorded, a third of the tick
+    irq_time_accounting: 0, // ticks charge whole milliseconds: interrupts' time is the task's
+    ..Costs::ZERO
+};
+
 impl Costs {
     /// All profiles by name, with one line about each.
     pub const PROFILES: &'static [(&'static str, &'static str, Self)] = &[
@@ -143,6 +159,11 @@ impl Costs {
         ("xeon-2s", "two-socket Xeon, Skylake to Ice Lake", XEON_2S),
         ("epyc-milan-2s", "two-socket EPYC Milan", EPYC_MILAN_2S),
         ("vm2", "two-CPU virtual machine", VM2),
+        (
+            "icount-probed",
+            "the emulated, probed kernel of the conformance recordings",
+            ICOUNT_PROBED,
+        ),
     ];
 
     /// Finds a profile.

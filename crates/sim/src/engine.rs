@@ -10,6 +10,7 @@ use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
 
 use crate::code::{Instr, compile};
 use crate::config::{PreemptModel, SimConfig, SimError};
+use crate::core_sched::{CoreSched, CoreTask};
 use crate::order::{Agenda, Rank};
 use crate::program::Sched;
 use crate::result::{ReschedCount, RunResult};
@@ -55,6 +56,8 @@ pub(crate) enum Happening {
         sync: bool,
     },
     Interrupt,
+    /// The work of an interrupt is done.
+    InterruptDone,
     Period(GroupId),
     Server(u32),
     RtPeriod,
@@ -112,6 +115,8 @@ pub struct Sim<S: Sink> {
     pub(crate) wakeups: u64,
     pub(crate) migrations: u64,
     pub(crate) last_exit: u64,
+    /// `None` unless core scheduling is on.
+    pub(crate) core_sched: Option<CoreSched>,
     events: u64,
     sink: S,
 }
@@ -150,6 +155,7 @@ impl<S: Sink> Sim<S> {
                 stretch: 0,
                 end_at: u64::MAX,
                 tick_armed: false,
+                forced_idle: false,
                 hrtick_seq: 0,
                 ipi_pending: false,
                 times: CpuTimes::default(),
@@ -219,6 +225,7 @@ impl<S: Sink> Sim<S> {
             wakeups: 0,
             migrations: 0,
             last_exit: 0,
+            core_sched: config.core_sched.then(|| CoreSched::new(&config.cpus)),
             events: 0,
             sink,
             config,
@@ -253,6 +260,7 @@ impl<S: Sink> Sim<S> {
                 parent: None,
             });
             self.tasks[index as usize].start = spec.start.0;
+            self.tasks[index as usize].core.cookie = spec.cookie;
         }
         let mut starts: Vec<u64> = specs.iter().map(|s| s.start.0).collect();
         starts.sort_unstable();
@@ -300,6 +308,7 @@ impl<S: Sink> Sim<S> {
             rr_left: 0,
             rng: Stream::new(self.config.seed, &format!("task {index}")),
             start: 0,
+            core: CoreTask::inherited(new.parent.map(|p| self.tasks[p as usize].core)),
             stats: TaskStats::default(),
         });
         self.alive += 1;
@@ -407,6 +416,7 @@ impl<S: Sink> Sim<S> {
                 })
                 .collect(),
             resched: crate::result::merge(reasons),
+            core: self.core_sched.map_or_else(Default::default, |c| c.stats),
         })
     }
 
@@ -433,7 +443,8 @@ impl<S: Sink> Sim<S> {
                 let t = &self.tasks[task as usize];
                 if t.sleep_seq == seq && matches!(t.life, Life::Asleep(_)) {
                     self.timer_interrupt(cpu, now);
-                    self.wake(task, false, now);
+                    let cost = self.wake(task, false, now);
+                    self.cpus[cpu as usize].irq_left += cost;
                     self.irq_exit(cpu, now)?;
                 }
             }
@@ -449,6 +460,13 @@ impl<S: Sink> Sim<S> {
                 self.cpus[cpu as usize].ipi_pending = false;
                 self.account(cpu, now);
                 self.irq_exit(cpu, now)?;
+            }
+            Happening::InterruptDone => {
+                self.account(cpu, now);
+                // If another interrupt came meanwhile, its own end looks at the request.
+                if self.cpus[cpu as usize].irq_left == 0 {
+                    self.irq_exit(cpu, now)?;
+                }
             }
             Happening::Period(g) => self.period(g, cpu, now)?,
             Happening::Server(seq) => {
@@ -515,6 +533,9 @@ impl<S: Sink> Sim<S> {
             c.idle_overhead -= o;
             c.times.overhead += o;
             c.times.idle += dt - o;
+            if c.forced_idle {
+                c.times.forced_idle += dt - o;
+            }
             return;
         };
         let task = &mut self.tasks[t as usize];

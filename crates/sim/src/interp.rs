@@ -205,7 +205,7 @@ impl<S: Sink> Sim<S> {
             Instr::Run {
                 mode: Mode::User,
                 ..
-            }
+            } | Instr::RunUntil { .. }
         );
         let kernel = self.tasks[t as usize].kernel;
         if kernel == Kernel::Leaving || (kernel == Kernel::Inside && user_work) {
@@ -222,6 +222,19 @@ impl<S: Sink> Sim<S> {
         {
             let (work, mode, cond) = (*work, *mode, *cond_resched);
             self.begin_work(t, work, mode, cond);
+            return Ok(());
+        }
+        if let Instr::RunUntil { until, check } = self.code[code][pc] {
+            let task = &mut self.tasks[t as usize];
+            if now >= until {
+                task.pc += 1;
+            } else {
+                task.doing = Doing::Work {
+                    mode: Mode::User,
+                    left: check,
+                    cond: None,
+                };
+            }
             return Ok(());
         }
         if let Retry::Relock(lock) = self.tasks[t as usize].retry {
@@ -344,6 +357,14 @@ impl<S: Sink> Sim<S> {
                 period,
                 absolute,
             } => self.timer(t, cpu, timer, period, absolute, now),
+            Instr::Beat { timer, period } => {
+                let slot = self.timer_slot(t, timer, now);
+                let origin = self.tasks[t as usize].timers[slot].1;
+                let passed = (now - origin) / period;
+                let next = origin.saturating_add((passed + 1).saturating_mul(period));
+                self.arm_wake(t, cpu, next - now, now);
+                Step::Sleep(PrevState::INTERRUPTIBLE)
+            }
             Instr::Send { channel, bytes } => self.send(t, channel, bytes, now),
             Instr::Recv { channel, bytes } => self.receive(t, channel, bytes, now),
             Instr::Lock(l) => self.lock(t, l),
@@ -440,9 +461,11 @@ impl<S: Sink> Sim<S> {
                 Step::Next
             }
             Instr::SetAffinity(list) => self.set_affinity(cpu, t, &list, now)?,
-            Instr::Run { .. } | Instr::Enter { .. } | Instr::Again { .. } | Instr::Count(_) => {
-                Step::Stay
-            }
+            Instr::Run { .. }
+            | Instr::RunUntil { .. }
+            | Instr::Enter { .. }
+            | Instr::Again { .. }
+            | Instr::Count(_) => Step::Stay,
         })
     }
 
@@ -469,6 +492,18 @@ impl<S: Sink> Sim<S> {
         self.tasks[t as usize].life = Life::Asleep(state);
     }
 
+    /// Place of a task's timer in its list; a new one starts now.
+    fn timer_slot(&mut self, t: u32, timer: u32, now: u64) -> usize {
+        let timers = &mut self.tasks[t as usize].timers;
+        match timers.iter().position(|&(id, _)| id == timer) {
+            Some(i) => i,
+            None => {
+                timers.push((timer, now));
+                timers.len() - 1
+            }
+        }
+    }
+
     /// rt-app's timer: the next expiry is one period after the last.
     fn timer(
         &mut self,
@@ -479,14 +514,8 @@ impl<S: Sink> Sim<S> {
         absolute: bool,
         now: u64,
     ) -> Step {
+        let slot = self.timer_slot(t, timer, now);
         let task = &mut self.tasks[t as usize];
-        let slot = match task.timers.iter().position(|&(id, _)| id == timer) {
-            Some(i) => i,
-            None => {
-                task.timers.push((timer, now));
-                task.timers.len() - 1
-            }
-        };
         let next = task.timers[slot].1.saturating_add(period);
         if next <= now {
             // Missed: an absolute timer keeps its beat, a relative one starts anew from here.
@@ -713,6 +742,7 @@ impl<S: Sink> Sim<S> {
         }
         let (fair, clock, id) = (self.fair_of(t), self.clock(cpu), CpuId(cpu));
         let off = Dequeue::SAVE | Dequeue::MOVE | Dequeue::NOCLOCK;
+        self.core_dequeued(t, cpu, true);
         self.class
             .dequeue_task(id, fair, off, clock, &mut self.notes);
         self.class.put_prev_task(id, fair, clock, &mut self.notes);
@@ -721,6 +751,7 @@ impl<S: Sink> Sim<S> {
         self.class
             .enqueue_task(id, fair, on, clock, &mut self.notes);
         self.class.set_next_task(id, fair, clock, &mut self.notes);
+        self.core_enqueued(t, cpu);
         self.told(now);
     }
 
@@ -782,6 +813,8 @@ impl<S: Sink> Sim<S> {
         self.tasks[t as usize].sched = s;
         self.tasks[t as usize].class = new;
         self.sync_nr_other(cpu);
+        self.core_dequeued(t, cpu, true);
+        self.core_enqueued(t, cpu);
         self.told(now);
     }
 
@@ -802,6 +835,7 @@ impl<S: Sink> Sim<S> {
         let (class, fair) = (task.class, task.fair);
         self.account(cpu, now);
         self.account(to, now);
+        self.core_dequeued(t, cpu, false);
         match class {
             ClassOf::Fair => {
                 let clock = self.clock(cpu);
@@ -826,6 +860,7 @@ impl<S: Sink> Sim<S> {
                 self.sync_nr_other(to);
             }
         }
+        self.core_enqueued(t, to);
         self.told(now);
         self.check_preempt(to, t, schedlab_fair::Wake::NONE, now);
         Ok(Step::Stay)

@@ -10,11 +10,13 @@
 //!  engine.rs ───┤ accounts time, hands the event on
 //!               ├─ sched.rs: tick, wakeup, interrupt exit, the switch ── fair class, rt.rs, server.rs, preempt.rs
 //!               ├─ interp.rs: programs: run, sleep, channels, locks, fork, yield …
-//!               └─ placement.rs: which CPU
+//!               ├─ placement.rs: which CPU
+//!               └─ core_sched.rs: what siblings of a core may run at once
 //! ```
 
 mod code;
 mod config;
+mod core_sched;
 mod costs;
 mod engine;
 mod interp;
@@ -30,6 +32,7 @@ mod server;
 mod state;
 
 pub use config::{CpuSite, GroupSpec, PreemptModel, SimConfig, SimError};
+pub use core_sched::CoreStats;
 pub use costs::Costs;
 pub use engine::{FIRST_PID, Sim, Sink};
 pub use result::{ReschedCount, RunResult, TaskResult};

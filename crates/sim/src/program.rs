@@ -134,6 +134,13 @@ pub enum Op {
         /// In kernel mode: CPU time between two `cond_resched` points, `None` for none.
         cond_resched: Option<Ns>,
     },
+    /// Work in user mode until this time of the simulation, looking at the clock after each stretch of `check`.
+    RunUntil {
+        /// When to stop.
+        until: Ns,
+        /// CPU time between two looks, above zero.
+        check: Ns,
+    },
     /// Sleep for a time from now (interruptible).
     Sleep(Dur),
     /// Sleep in uninterruptible state (`D`), as for a disk.
@@ -149,6 +156,13 @@ pub enum Op {
         period: Ns,
         /// `mode: absolute` in rt-app.
         absolute: bool,
+    },
+    /// Sleep until the next whole number of periods since the timer's first use; missed ones are skipped.
+    Beat {
+        /// Which timer.
+        timer: TimerId,
+        /// Its period, above zero.
+        period: Ns,
     },
     /// Write bytes; sleeps while the channel is full.
     Send {
@@ -266,4 +280,7 @@ pub struct TaskSpec {
     pub start: Ns,
     /// Address space: switches between tasks of different spaces cost more. Threads of a process share one.
     pub mm: u32,
+    /// Core scheduling: tasks share a core with those of the same cookie only. 0: the default, no cookie. Forked tasks
+    /// inherit it. Without effect unless [`SimConfig::core_sched`](crate::SimConfig::core_sched) is on.
+    pub cookie: u64,
 }

@@ -78,4 +78,6 @@ pub struct RunResult {
     pub tasks: Vec<TaskResult>,
     /// Requests to reschedule.
     pub resched: Vec<ReschedCount>,
+    /// What core scheduling did.
+    pub core: crate::core_sched::CoreStats,
 }

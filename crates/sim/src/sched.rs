@@ -66,6 +66,7 @@ impl<S: Sink> Sim<S> {
             ClassOf::Fair => {
                 let clock = self.clock(cpu);
                 self.class.task_tick(CpuId(cpu), clock, &mut self.notes);
+                self.core_tick(cpu);
             }
             ClassOf::Rt { prio, rr } => self.rt_tick(cpu, t, prio, rr, now),
         }
@@ -169,8 +170,19 @@ impl<S: Sink> Sim<S> {
 
     /// End of an interrupt: the place where a request may be honoured.
     pub(crate) fn irq_exit(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        let left = self.cpus[cpu as usize].irq_left;
+        if left > 0 && self.cpus[cpu as usize].curr.is_some() {
+            if self.pending(cpu) != Resched::None {
+                self.agenda
+                    .push(now + left, Rank::Interrupt, cpu, Happening::InterruptDone);
+            }
+            self.plan(cpu);
+            return Ok(());
+        }
         let Some(t) = self.cpus[cpu as usize].curr else {
-            if self.pending(cpu) != Resched::None || self.class.nr_running(CpuId(cpu)) > 0 {
+            let work =
+                self.class.nr_running(CpuId(cpu)) > 0 && !self.cpus[cpu as usize].forced_idle;
+            if self.pending(cpu) != Resched::None || work {
                 self.schedule(cpu, now, Entry::Leave)?;
                 return self.advance(cpu, now);
             }
@@ -248,29 +260,9 @@ impl<S: Sink> Sim<S> {
         let fair_prev = prev.filter(|&t| self.tasks[t as usize].class == ClassOf::Fair);
         let fair_curr = fair_prev.map(|t| self.tasks[t as usize].fair);
         let mut costs = self.config.costs.schedule + self.config.costs.pick;
-        let next = match self.pick_rt(cpu) {
-            Some(rt) => {
-                if let Some(f) = fair_curr {
-                    self.class.put_prev_task(id, f, clock, &mut self.notes);
-                }
-                Some(rt)
-            }
-            None => {
-                let mut fair = self
-                    .class
-                    .pick_next_task(id, fair_curr, clock, &mut self.notes);
-                if fair.is_none() {
-                    self.told(now);
-                    if self.cpus.len() > 1 {
-                        costs += self.config.costs.newidle_per_cpu * self.cpus.len() as u64;
-                    }
-                    if self.pull(cpu, now) {
-                        let clock = self.clock(cpu);
-                        fair = self.class.pick_next_task(id, None, clock, &mut self.notes);
-                    }
-                }
-                fair.map(|f| self.by_entity[f.index()])
-            }
+        let next = match self.core_sched {
+            Some(_) => self.core_pick(cpu, prev, &mut costs, now),
+            None => self.pick_next(cpu, fair_curr, &mut costs, now),
         };
         self.told(now);
         if prev != next {
@@ -290,11 +282,43 @@ impl<S: Sink> Sim<S> {
         {
             self.arm_hrtick(cpu, now);
         }
+        self.core_switched(cpu, now);
         Ok(())
     }
 
+    /// The pick of a CPU that decides for itself.
+    fn pick_next(
+        &mut self,
+        cpu: u32,
+        fair_curr: Option<TaskId>,
+        costs: &mut u64,
+        now: u64,
+    ) -> Option<u32> {
+        let (id, clock) = (CpuId(cpu), self.clock(cpu));
+        if let Some(rt) = self.pick_rt(cpu) {
+            if let Some(f) = fair_curr {
+                self.class.put_prev_task(id, f, clock, &mut self.notes);
+            }
+            return Some(rt);
+        }
+        let mut fair = self
+            .class
+            .pick_next_task(id, fair_curr, clock, &mut self.notes);
+        if fair.is_none() {
+            self.told(now);
+            if self.cpus.len() > 1 {
+                *costs += self.config.costs.newidle_per_cpu * self.cpus.len() as u64;
+            }
+            if self.pull(cpu, now) {
+                let clock = self.clock(cpu);
+                fair = self.class.pick_next_task(id, None, clock, &mut self.notes);
+            }
+        }
+        fair.map(|f| self.by_entity[f.index()])
+    }
+
     /// The most urgent real-time task that may run now.
-    fn pick_rt(&mut self, cpu: u32) -> Option<u32> {
+    pub(crate) fn pick_rt(&mut self, cpu: u32) -> Option<u32> {
         let c = &self.cpus[cpu as usize];
         if c.rt.throttled || (c.server.active && self.class.nr_fair(CpuId(cpu)) > 0) {
             return None;
@@ -323,12 +347,19 @@ impl<S: Sink> Sim<S> {
         }
         let (t, prio, from) = best?;
         let now = self.cpus[cpu as usize].accounted;
+        self.move_rt(t, prio, from, cpu, now);
+        Some((t, prio))
+    }
+
+    /// Moves a queued real-time task to another CPU.
+    pub(crate) fn move_rt(&mut self, t: u32, prio: u8, from: u32, to: u32, now: u64) {
+        self.core_dequeued(t, from, false);
         self.cpus[from as usize].rt.remove(t, prio);
         self.sync_nr_other(from);
-        self.migrate(t, from, cpu, now);
-        self.cpus[cpu as usize].rt.add(t, prio, false);
-        self.sync_nr_other(cpu);
-        Some((t, prio))
+        self.migrate(t, from, to, now);
+        self.cpus[to as usize].rt.add(t, prio, false);
+        self.sync_nr_other(to);
+        self.core_enqueued(t, to);
     }
 
     pub(crate) fn sync_nr_other(&mut self, cpu: u32) {
@@ -416,6 +447,8 @@ impl<S: Sink> Sim<S> {
     fn block(&mut self, cpu: u32, t: u32, now: u64) {
         let task = &self.tasks[t as usize];
         let dead = task.life == Life::Dead;
+        self.core_dequeued(t, cpu, false);
+        let task = &self.tasks[t as usize];
         match task.class {
             ClassOf::Fair => {
                 let mut flags = Dequeue::SLEEP | Dequeue::NOCLOCK;
@@ -438,10 +471,14 @@ impl<S: Sink> Sim<S> {
     }
 
     /// Newidle balance: takes a queued task from the CPU that has most; `true` if there was one.
-    fn pull(&mut self, cpu: u32, now: u64) -> bool {
+    pub(crate) fn pull(&mut self, cpu: u32, now: u64) -> bool {
         let Some((t, from)) = self.find_pull(cpu) else {
             return false;
         };
+        if !self.core_match(cpu, t) {
+            // Counts as cache-hot.
+            return false;
+        }
         self.account(from, now);
         self.move_fair(t, from, cpu, now);
         true
@@ -452,6 +489,7 @@ impl<S: Sink> Sim<S> {
         let fair = self.tasks[t as usize].fair;
         let clock = self.clock(from);
         let off = Dequeue::MIGRATING | Dequeue::NOCLOCK;
+        self.core_dequeued(t, from, false);
         self.class
             .dequeue_task(CpuId(from), fair, off, clock, &mut self.notes);
         self.told(now);
@@ -465,6 +503,7 @@ impl<S: Sink> Sim<S> {
             clock,
             &mut self.notes,
         );
+        self.core_enqueued(t, to);
         self.server_if_filled(to, now);
         self.told(now);
     }
@@ -522,6 +561,7 @@ impl<S: Sink> Sim<S> {
             return costs.wake + costs.enqueue;
         }
         let (cpu, looked) = self.wake_cpu(t);
+        let cpu = self.core_wake_cpu(t, cpu);
         if cpu != prev {
             self.migrate(t, prev, cpu, now);
         }
@@ -565,6 +605,7 @@ impl<S: Sink> Sim<S> {
             }
             ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
         }
+        self.core_enqueued(t, cpu);
         self.told(now);
         let mut flags = Wake::TTWU;
         if sync {
@@ -610,6 +651,7 @@ impl<S: Sink> Sim<S> {
             }
             ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
         }
+        self.core_enqueued(t, cpu);
         self.told(now);
         let task = self.task_ref(t);
         let local = match parent {

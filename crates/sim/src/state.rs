@@ -144,6 +144,7 @@ pub(crate) struct Task {
     pub(crate) rr_left: u32,
     pub(crate) rng: Stream,
     pub(crate) start: u64,
+    pub(crate) core: crate::core_sched::CoreTask,
     pub(crate) stats: TaskStats,
 }
 
@@ -181,6 +182,8 @@ pub struct CpuTimes {
     pub irq: u64,
     /// Nothing.
     pub idle: u64,
+    /// Part of `idle` with work at hand that core scheduling kept away, as it must not run beside a sibling's task.
+    pub forced_idle: u64,
 }
 
 impl CpuTimes {
@@ -206,6 +209,8 @@ pub(crate) struct Cpu {
     pub(crate) stretch: u32,
     pub(crate) end_at: u64,
     pub(crate) tick_armed: bool,
+    /// Idle although it has work, for core scheduling.
+    pub(crate) forced_idle: bool,
     pub(crate) hrtick_seq: u32,
     /// An interrupt to reschedule is under way.
     pub(crate) ipi_pending: bool,

@@ -56,6 +56,7 @@ pub fn machine(cpus: u32) -> SimConfig {
             .collect(),
         hz: 1000,
         preempt: PreemptModel::Full,
+        core_sched: false,
         costs: Costs::ZERO,
         tick_skew: Ns(0),
         groups: vec![],
@@ -87,6 +88,7 @@ pub fn add(config: &mut SimConfig, comm: &str, ops: Vec<Op>) -> usize {
         group: None,
         start: Ns(0),
         mm: program.0,
+        cookie: 0,
     });
     config.tasks.len() - 1
 }
