@@ -11,6 +11,7 @@ mod account;
 mod bandwidth;
 mod cfs;
 mod class;
+mod core;
 mod enqueue;
 mod entity;
 mod flags;
@@ -33,6 +34,7 @@ pub mod weight;
 mod yielding;
 
 pub use bandwidth::Bandwidth;
+pub use self::core::ForcedIdleAnchors;
 pub use class::{BandwidthAttr, Class, Group, GroupAttr, Resched, Rq, TaskAttr, TaskPolicy};
 pub use entity::Entity;
 pub use flags::{Dequeue, Enqueue, Wake};

@@ -303,6 +303,7 @@ impl Hackbench {
             group: self.group,
             start: Ns::ZERO,
             mm,
+            cookie: 0,
         });
     }
 }

@@ -68,6 +68,8 @@ pub struct Kernel {
     pub profile: Profile,
     /// Preemption model.
     pub preempt: Preempt,
+    /// Core scheduling (`SCHED_CORE`): tasks with different cookies never share a core.
+    pub core_sched: bool,
 }
 
 impl Default for Kernel {
@@ -75,6 +77,7 @@ impl Default for Kernel {
         Self {
             profile: Profile::default(),
             preempt: Preempt::Voluntary,
+            core_sched: false,
         }
     }
 }
@@ -139,6 +142,9 @@ impl Kernel {
             &WAKEUP_RULES,
             &mut profile.wakeup_rule,
         )?;
+        if let Some(f) = reader.get("core_sched") {
+            kernel.core_sched = f.boolean()?;
+        }
         let preempt = reader.get("preempt");
         if preempt.is_none() && kernel.profile.name == "7.0" {
             kernel.preempt = Preempt::Lazy;

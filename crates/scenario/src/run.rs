@@ -92,6 +92,7 @@ impl Scenario {
                 Preempt::Full => PreemptModel::Full,
                 Preempt::Lazy => PreemptModel::Lazy,
             },
+            core_sched: self.kernel.core_sched,
             costs: self.costs,
             tick_skew: Ns::ZERO,
             groups: plan

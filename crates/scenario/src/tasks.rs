@@ -130,6 +130,8 @@ struct Attributes {
     spacing: Ns,
     /// One address space for all of its tasks, named or not.
     threads: bool,
+    /// Core scheduling; 0 for none.
+    cookie: u64,
 }
 
 impl TaskReader<'_> {
@@ -265,6 +267,9 @@ impl TaskReader<'_> {
         let run = |default: Option<Ns>| -> Result<Op, Error> {
             let work = match (reader.get("run"), default) {
                 (None, Some(t)) => Dur::Fixed(t),
+            cookie: reader
+                .get("cookie")
+                .map_or(Ok(0), |f| f.integer(0..=u64::MAX))?,
                 (None, None) => return Err(missing_time(reader, "run")),
                 (Some(f), _) => length(&f)?,
             };
@@ -401,6 +406,7 @@ impl TaskReader<'_> {
 fn count(reader: &Reader<'_>) -> Result<u32, Error> {
     reader
         .get("count")
+                cookie: a.cookie,
         .map_or(Ok(1), |f| f.integer(0..=COUNT_LIMIT))
 }
 

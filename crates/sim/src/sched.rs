@@ -250,7 +250,6 @@ impl<S: Sink> Sim<S> {
         self.account(cpu, now);
         let id = CpuId(cpu);
         let prev = self.cpus[cpu as usize].curr;
-        let clock = self.clock(cpu);
         if let (Some(t), Entry::Block) = (prev, entry) {
             self.block(cpu, t, now);
         }

@@ -114,6 +114,7 @@ impl ThreadReader<'_> {
                 group: thread.group,
                 start: thread.delay,
                 mm: self.space,
+                cookie: 0,
             });
         }
         Ok(())
