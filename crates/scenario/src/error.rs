@@ -144,6 +144,9 @@ pub enum Error {
     },
 }
 
+/// A longer list of names helps nobody.
+const KNOWN_SHOWN: usize = 60;
+
 /// "; did you mean `x`?" where something is close, else the whole list if it is not too long to read.
 fn expected_one_of(name: &str, known: &[String]) -> String {
     let last = name.rsplit('.').next().unwrap_or(name);
@@ -151,8 +154,10 @@ fn expected_one_of(name: &str, known: &[String]) -> String {
     if let Some(guess) = closest(last, known) {
         out.push_str(&format!("; did you mean `{guess}`?"));
     }
-    if !known.is_empty() {
-        out.push_str(&format!("; expected one of: {}", known.join(", ")));
+    match known.len() {
+        0 => {}
+        1..=KNOWN_SHOWN => out.push_str(&format!("; expected one of: {}", known.join(", "))),
+        n => out.push_str(&format!("; there are {n}")),
     }
     out
 }

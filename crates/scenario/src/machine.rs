@@ -2,6 +2,8 @@
 //!
 //! Plain data. Distances follow from it: same core, same last-level cache, same socket, other socket.
 
+use schedlab_fair::Ns;
+
 use crate::error::Error;
 use crate::reader::{Field, Reader};
 
@@ -49,6 +51,8 @@ pub struct Machine {
     pub capacity: Vec<u32>,
     /// Ticks a second.
     pub hz: u32,
+    /// How much later than its neighbour's each CPU's tick comes (`skew_tick`); 0 for all at once.
+    pub tick_skew: Ns,
     /// Name of the cost profile that suits it.
     pub costs: &'static str,
 }
@@ -164,6 +168,7 @@ impl Machine {
             siblings: p.siblings,
             capacity: p.capacity.to_vec(),
             hz: 1000,
+            tick_skew: Ns::ZERO,
             costs: p.costs,
         })
     }
@@ -180,6 +185,7 @@ impl Machine {
             siblings: Siblings::Adjacent,
             capacity: Vec::new(),
             hz: 1000,
+            tick_skew: Ns::ZERO,
             costs: "zero",
         }
     }
@@ -283,6 +289,9 @@ impl Machine {
         if let Some(f) = reader.get("hz") {
             machine.hz = f.integer(1..=10_000)?;
         }
+        if let Some(f) = reader.get("tick_skew") {
+            machine.tick_skew = f.time()?;
+        }
         reader.finish()?;
         Ok(machine)
     }
@@ -306,6 +315,7 @@ impl Machine {
         if self.name.starts_with("flat-") {
             return Ok(Self {
                 hz: self.hz,
+                tick_skew: self.tick_skew,
                 ..Self::flat(cpus)
             });
         }

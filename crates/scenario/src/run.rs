@@ -94,7 +94,7 @@ impl Scenario {
             },
             core_sched: self.kernel.core_sched,
             costs: self.costs,
-            tick_skew: Ns::ZERO,
+            tick_skew: self.machine.tick_skew,
             groups: plan
                 .groups
                 .iter()

@@ -183,6 +183,14 @@ impl TaskReader<'_> {
             .text("the task's name")?;
         let count = count(&reader)?;
         let attributes = self.attributes(&reader)?;
+        if count == 0 {
+            // A forked task takes these over from its parent.
+            for key in ["group", "start", "spacing", "threads", "cookie"] {
+                if let Some(f) = reader.get(key) {
+                    return Err(f.conflict("has no effect in a template for fork (count = 0)"));
+                }
+            }
+        }
         let kind = reader.get("kind");
         if let Some(f) = kind
             .as_ref()
@@ -259,6 +267,9 @@ impl TaskReader<'_> {
             start: reader.get("start").map_or(Ok(Ns::ZERO), |f| f.time())?,
             spacing: reader.get("spacing").map_or(Ok(Ns::ZERO), |f| f.time())?,
             threads: reader.get("threads").map_or(Ok(false), |f| f.boolean())?,
+            cookie: reader
+                .get("cookie")
+                .map_or(Ok(0), |f| f.integer(0..=u64::MAX))?,
         })
     }
 
@@ -267,9 +278,6 @@ impl TaskReader<'_> {
         let run = |default: Option<Ns>| -> Result<Op, Error> {
             let work = match (reader.get("run"), default) {
                 (None, Some(t)) => Dur::Fixed(t),
-            cookie: reader
-                .get("cookie")
-                .map_or(Ok(0), |f| f.integer(0..=u64::MAX))?,
                 (None, None) => return Err(missing_time(reader, "run")),
                 (Some(f), _) => length(&f)?,
             };
@@ -398,6 +406,7 @@ impl TaskReader<'_> {
                     .0
                     .saturating_add(a.spacing.0.saturating_mul(u64::from(i)))),
                 mm,
+                cookie: a.cookie,
             });
         }
     }
@@ -406,7 +415,6 @@ impl TaskReader<'_> {
 fn count(reader: &Reader<'_>) -> Result<u32, Error> {
     reader
         .get("count")
-                cookie: a.cookie,
         .map_or(Ok(1), |f| f.integer(0..=COUNT_LIMIT))
 }
 

@@ -203,8 +203,8 @@ fn hackbench_with_the_programs_and_with_lkps_words() {
 fn unknown_keys() {
     assert_eq!(
         error(&format!("{HOG}nicee = 3\n")),
-        "s.toml:4:1: unknown key `task[0].nicee`; did you mean `nice`?; expected one of: count, cpus, group, kind, \
-         name, nice, policy, program, rt_priority, slice, spacing, start, threads"
+        "s.toml:4:1: unknown key `task[0].nicee`; did you mean `nice`?; expected one of: cookie, count, cpus, group, \
+         kind, name, nice, policy, program, rt_priority, slice, spacing, start, threads"
     );
     assert_eq!(
         error(&format!("kernal = {{}}\n{HOG}"))
