@@ -112,7 +112,11 @@ impl Class {
             NrScope::RootCfs => self.queues[rq.cfs.index()].nr_queued,
             NrScope::CfsRq => queue.nr_queued,
         };
-        nr == 1
+        // The test inside the renewal asks for more than one, the later one for exactly one: they differ at none.
+        match self.profile.tick_rule {
+            TickRule::Consumed => nr <= 1,
+            TickRule::ConsumedOrShort | TickRule::ConsumedOrUnprotected => nr == 1,
+        }
     }
 
     /// Whether the running entity's protection holds (sections 3.4 and 3.6).
@@ -177,6 +181,11 @@ impl Class {
     /// Saves the lag of an entity that is about to leave (section 5.2).
     pub(crate) fn update_lag<H: Hooks>(&mut self, q: QueueId, se: EntityId, h: &mut H) {
         let v = self.v_now(q);
+        self.save_lag(q, se, v);
+        h.point(self, Point::Lag, q, Some(se));
+    }
+
+    pub(crate) fn save_lag(&mut self, q: QueueId, se: EntityId, v: Vns) {
         let vlag = self.lag_at(q, se, v);
         let e = &mut self.ents[se.index()];
         e.vlag = if self.profile.delayed_lag_monotonic && e.sched_delayed {
@@ -184,7 +193,6 @@ impl Class {
         } else {
             vlag
         };
-        h.point(self, Point::Lag, q, Some(se));
     }
 
     /// `V - v`, within the limit.
@@ -192,8 +200,8 @@ impl Class {
         let e = &self.ents[se.index()];
         let tick = self.tick_nsec();
         let bound = match self.profile.lag_limit {
-            LagLimit::TwoSlices => (2 * e.slice).max(tick),
-            LagLimit::MaxSlice => self.max_slice(q) + tick,
+            LagLimit::TwoSlices => e.slice.saturating_mul(2).max(tick),
+            LagLimit::MaxSlice => self.max_slice(q).saturating_add(tick),
         };
         let limit = calc_delta_fair(bound, e.load) as i64;
         v.minus(e.vruntime).clamp(-limit, limit)

@@ -14,6 +14,21 @@ use crate::units::Ns;
 /// Local quota below which a queue that becomes empty returns nothing, ns.
 const MIN_LOCAL: i64 = 1_000_000;
 
+/// Largest quota and burst, ns: 2^44 - 1 µs, as the kernel's.
+const MAX_QUOTA: Ns = Ns(((1 << 44) - 1) * 1000);
+
+impl BandwidthAttr {
+    /// The values that a kernel would accept: quota 1 ms to 2^44 µs, period 1 ms to 1 s, burst at most the quota.
+    fn clamped(self) -> Self {
+        let quota = self.quota.clamp(Ns::from_ms(1), MAX_QUOTA);
+        Self {
+            quota,
+            period: self.period.clamp(Ns::from_ms(1), Ns::from_secs(1)),
+            burst: self.burst.min(quota),
+        }
+    }
+}
+
 /// A group's quota and its global pool.
 #[derive(Clone, Debug)]
 pub struct Bandwidth {
@@ -42,6 +57,22 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
+    fn new(attr: BandwidthAttr) -> Self {
+        Self {
+            attr,
+            runtime: attr.quota.0,
+            runtime_snap: attr.quota.0,
+            idle: false,
+            period_active: false,
+            throttled: Vec::new(),
+            nr_periods: 0,
+            nr_throttled: 0,
+            throttled_time: 0,
+            nr_bursts: 0,
+            burst_time: 0,
+        }
+    }
+
     /// The refill at the start of a period: never above quota and burst.
     fn refill(&mut self) {
         self.runtime = self.runtime.saturating_add(self.attr.quota.0);
@@ -58,39 +89,52 @@ impl Bandwidth {
 }
 
 impl Class {
-    /// Sets or lifts a group's quota. The root cannot be limited.
+    /// Sets, changes or lifts a group's quota while it runs; `now` gives each CPU's `clock_task`. The root cannot be limited.
     ///
-    /// Values are clamped to what the kernel accepts: quota at least 1 ms, period 1 ms to 1 s, burst at most the quota.
-    pub fn set_bandwidth(&mut self, g: GroupId, attr: Option<BandwidthAttr>) {
+    /// The pool gets the new quota at once, within quota and burst, local pools start empty, and throttled queues go on.
+    /// Counters go on too. Values are clamped: quota 1 ms to 2^44 µs, period 1 ms to 1 s, burst at most the quota.
+    pub fn set_bandwidth<H: Hooks>(
+        &mut self,
+        g: GroupId,
+        attr: Option<BandwidthAttr>,
+        now: impl Fn(CpuId) -> Ns,
+        h: &mut H,
+    ) {
         if g == GroupId::ROOT {
             return;
         }
-        let attr = attr.map(|a| {
-            let quota = a.quota.max(Ns::from_ms(1));
-            BandwidthAttr {
-                quota,
-                period: a.period.clamp(Ns::from_ms(1), Ns::from_secs(1)),
-                burst: a.burst.min(quota),
+        match (attr, &mut self.groups[g.index()].bandwidth) {
+            (None, None) => return,
+            (Some(attr), Some(b)) => {
+                b.attr = attr.clamped();
+                b.refill();
             }
-        });
-        self.groups[g.index()].bandwidth = attr.map(|attr| Bandwidth {
-            attr,
-            runtime: attr.quota.0,
-            runtime_snap: attr.quota.0,
-            idle: false,
-            period_active: false,
-            throttled: Vec::new(),
-            nr_periods: 0,
-            nr_throttled: 0,
-            throttled_time: 0,
-            nr_bursts: 0,
-            burst_time: 0,
-        });
+            (Some(attr), none) => *none = Some(Bandwidth::new(attr.clamped())),
+            // The pool is taken away below, once no throttled queue refers to it.
+            (None, Some(_)) => {}
+        }
         for i in 0..self.groups[g.index()].queues.len() {
             let q = self.groups[g.index()].queues[i];
             let queue = &mut self.queues[q.index()];
             queue.runtime_enabled = attr.is_some();
-            queue.runtime_remaining = 0;
+            // A task that returns to a queue without any runtime would be throttled again at once.
+            queue.runtime_remaining = i64::from(self.profile.throttle_rule == ThrottleRule::Task);
+            let cpu = queue.cpu;
+            if queue.throttled {
+                self.unthrottle(q, now(cpu), h);
+            }
+        }
+        if attr.is_none() {
+            self.groups[g.index()].bandwidth = None;
+        }
+    }
+
+    /// The quota of a group that nothing is queued in yet.
+    pub(crate) fn init_bandwidth(&mut self, g: GroupId, attr: BandwidthAttr) {
+        self.groups[g.index()].bandwidth = Some(Bandwidth::new(attr.clamped()));
+        for i in 0..self.groups[g.index()].queues.len() {
+            let q = self.groups[g.index()].queues[i];
+            self.queues[q.index()].runtime_enabled = true;
         }
     }
 
@@ -98,6 +142,16 @@ impl Class {
     #[must_use]
     pub fn throttled_hierarchy(&self, q: QueueId) -> bool {
         self.queues[q.index()].throttle_count > 0
+    }
+
+    /// Whether nothing of a queue can run for want of quota: not so from 6.18 on, where tasks stop one by one.
+    pub(crate) fn stopped_hierarchy(&self, q: QueueId) -> bool {
+        self.profile.throttle_rule == ThrottleRule::Group && self.throttled_hierarchy(q)
+    }
+
+    /// Whether a walk through the counters ends at a queue: it is throttled, and so not part of its parents.
+    pub(crate) fn cut_off(&self, q: QueueId) -> bool {
+        self.profile.throttle_rule == ThrottleRule::Group && self.queues[q.index()].throttled
     }
 
     /// Takes up to `target - remaining` from the pool; `true` if the local pool is then above zero.
@@ -184,8 +238,6 @@ impl Class {
             b.throttled.push(q);
         }
         self.count_throttled(q, true);
-        let now = self.clock_of(q);
-        self.queues[q.index()].throttled_at = now;
         if self.profile.throttle_rule == ThrottleRule::Task {
             // Tasks leave one by one as they return to user space.
             self.queues[q.index()].throttled = true;
@@ -193,18 +245,14 @@ impl Class {
         }
         let queue = &self.queues[q.index()];
         let cpu = queue.cpu;
-        let mut counts = Counts {
-            queued: queue.h_nr_queued,
-            runnable: queue.h_nr_runnable,
-            idle: queue.h_nr_idle,
-        };
+        let mut counts = self.counts_above(q);
         let mut level = Some(owner);
         let mut emptying = true;
         while let Some(se) = level {
             let e = &self.ents[se.index()];
             let above = e.queue;
             if !e.on_rq {
-                self.queues[q.index()].throttled = true;
+                self.mark_throttled(q);
                 return true;
             }
             if emptying {
@@ -217,13 +265,38 @@ impl Class {
                 emptying = self.queues[above.index()].load_weight == 0;
             } else {
                 self.update_load_avg(above, se, Attach::No, false);
+                self.tell_runnable(se);
             }
             self.count_out(above, &mut counts);
             level = self.ents[se.index()].parent;
         }
         self.rqs[cpu.index()].nr_fair -= counts.queued;
-        self.queues[q.index()].throttled = true;
+        self.mark_throttled(q);
         true
+    }
+
+    fn mark_throttled(&mut self, q: QueueId) {
+        self.queues[q.index()].throttled = true;
+        if self.queues[q.index()].nr_queued > 0 {
+            self.start_throttled_time(q);
+        }
+    }
+
+    /// Throttled time counts from when the first task is kept from running.
+    pub(crate) fn start_throttled_time(&mut self, q: QueueId) {
+        let now = self.clock_of(q);
+        self.queues[q.index()].throttled_at.get_or_insert(now);
+    }
+
+    /// What the queues above a group's queue count for it.
+    fn counts_above(&self, q: QueueId) -> Counts {
+        let queue = &self.queues[q.index()];
+        let idle_group = self.groups[queue.group.index()].idle;
+        Counts {
+            queued: queue.h_nr_queued,
+            runnable: queue.h_nr_runnable,
+            idle: if idle_group { queue.h_nr_queued } else { queue.h_nr_idle },
+        }
     }
 
     /// Puts a throttled queue back on its parents.
@@ -238,14 +311,18 @@ impl Class {
             return;
         }
         queue.throttled = false;
-        let stopped = now.0.saturating_sub(queue.throttled_at);
+        let stopped = queue
+            .throttled_at
+            .take()
+            .map_or(0, |since| now.0.saturating_sub(since));
         if let Some(b) = &mut self.groups[g.index()].bandwidth {
             b.throttled.retain(|&other| other != q);
             b.throttled_time += stopped;
         }
         self.count_throttled(q, false);
         if self.profile.throttle_rule == ThrottleRule::Task {
-            self.release_limbo(q, now, h);
+            self.release_limbo(cpu, now, h);
+            self.debug_verify(cpu);
             return;
         }
         self.rejoin(q, owner, h);
@@ -259,14 +336,7 @@ impl Class {
             return;
         }
         let cpu = queue.cpu;
-        let mut counts = Counts {
-            queued: queue.h_nr_queued,
-            runnable: queue.h_nr_runnable,
-            idle: queue.h_nr_idle,
-        };
-        if self.groups[queue.group.index()].idle {
-            counts.idle = counts.queued;
-        }
+        let mut counts = self.counts_above(q);
         let mut level = Some(owner);
         let mut joining = true;
         while let Some(se) = level {
@@ -283,6 +353,7 @@ impl Class {
                 self.enqueue_entity(above, se, Enqueue::WAKEUP, h);
             } else {
                 self.update_load_avg(above, se, Attach::No, true);
+                self.tell_runnable(se);
             }
             if self.count_in(above, &mut counts) {
                 return;
@@ -311,6 +382,7 @@ impl Class {
                     let below = self.groups[g.index()].queues[cpu.index()];
                     let n = &mut self.queues[below.index()].throttle_count;
                     *n = if on { *n + 1 } else { *n - 1 };
+                    self.freeze_or_thaw(below);
                     break;
                 }
                 up = self.groups[u.index()].parent;
@@ -330,7 +402,7 @@ impl Class {
         }
         queue.runtime_remaining -= slack;
         if let Some(b) = &mut self.groups[queue.group.index()].bandwidth {
-            b.runtime += slack as u64;
+            b.runtime = b.runtime.saturating_add(slack as u64);
         }
     }
 
@@ -382,12 +454,10 @@ impl Class {
     }
 
     fn distribute<H: Hooks>(&mut self, g: GroupId, now: &impl Fn(CpuId) -> Ns, h: &mut H) {
-        let list: Vec<QueueId> = match &self.groups[g.index()].bandwidth {
-            Some(b) => b.throttled.clone(),
-            None => return,
-        };
-        for q in list {
-            let Some(b) = &mut self.groups[g.index()].bandwidth else {
+        let mut at = 0;
+        // A queue that goes on leaves the list, and the next moves to its place.
+        while let Some(b) = &mut self.groups[g.index()].bandwidth {
+            let Some(&q) = b.throttled.get(at) else {
                 return;
             };
             if b.runtime == 0 {
@@ -401,6 +471,8 @@ impl Class {
             if queue.runtime_remaining > 0 {
                 let cpu = queue.cpu;
                 self.unthrottle(q, now(cpu), h);
+            } else {
+                at += 1;
             }
         }
     }
@@ -424,21 +496,51 @@ impl Class {
             Dequeue::SLEEP | Dequeue::SPECIAL | Dequeue::THROTTLE,
             h,
         );
-        let q = self.ents[t.index()].queue;
-        self.queues[q.index()].limbo.push(t);
+        self.enter_limbo(t);
         self.debug_verify(cpu);
     }
 
-    /// 6.18: tasks that waited for quota return to their queues.
-    fn release_limbo<H: Hooks>(&mut self, q: QueueId, now: Ns, h: &mut H) {
-        let cpu = self.queues[q.index()].cpu;
-        for i in 0..self.groups.len() {
-            let below = self.groups[i].queues[cpu.index()];
-            if self.throttled_hierarchy(below) {
-                continue;
+    /// 6.18: whether a task is off its queue to wait for quota. It is runnable for everybody else.
+    #[must_use]
+    pub fn waits_for_quota(&self, t: TaskId) -> bool {
+        self.ents[t.index()].in_limbo
+    }
+
+    pub(crate) fn enter_limbo(&mut self, t: TaskId) {
+        self.ents[t.index()].in_limbo = true;
+        let q = self.ents[t.index()].queue;
+        self.queues[q.index()].limbo.push(t);
+        let mut level = Some(q);
+        while let Some(q) = level {
+            if self.queues[q.index()].throttled {
+                self.start_throttled_time(q);
             }
-            let tasks = core::mem::take(&mut self.queues[below.index()].limbo);
-            for t in tasks {
+            let owner = self.queues[q.index()].owner;
+            level = owner.map(|se| self.ents[se.index()].queue);
+        }
+    }
+
+    /// 6.18: makes a task wait for quota no more, because it leaves its CPU or its group. `true`: it did; the caller must
+    /// enqueue it where it goes on.
+    pub fn leave_limbo(&mut self, t: TaskId) -> bool {
+        let e = &mut self.ents[t.index()];
+        if !e.in_limbo {
+            return false;
+        }
+        e.in_limbo = false;
+        self.queues[e.queue.index()].limbo.retain(|&other| other != t);
+        true
+    }
+
+    /// 6.18: tasks that waited for quota return to their queues, groups below first, the last to wait first.
+    fn release_limbo<H: Hooks>(&mut self, cpu: CpuId, now: Ns, h: &mut H) {
+        for g in (0..self.groups.len()).rev() {
+            let q = self.groups[g].queues[cpu.index()];
+            while !self.throttled_hierarchy(q) {
+                let Some(t) = self.queues[q.index()].limbo.pop() else {
+                    break;
+                };
+                self.ents[t.index()].in_limbo = false;
                 self.enqueue_task(cpu, t, Enqueue::WAKEUP, now, h);
             }
         }

@@ -52,8 +52,8 @@ impl Class {
         }
         if self.feat(Feature::BaseSlice) {
             let queue = &self.queues[q.index()];
-            let idle_among_others =
-                self.ents[se.index()].is_idle() && queue.nr_queued != queue.idle_nr;
+            let all_idle = queue.nr_queued > 0 && queue.nr_queued == queue.idle_nr;
+            let idle_among_others = self.ents[se.index()].is_idle() && !all_idle;
             let min = if idle_among_others {
                 self.profile.tunables.cfs_idle_min_granularity.0
             } else {
@@ -64,37 +64,23 @@ impl Class {
         slice
     }
 
-    /// A vruntime that was kept relative to the queue's minimum becomes absolute again.
-    pub(crate) fn normalise_in<H: Hooks>(
-        &mut self,
-        q: QueueId,
-        se: EntityId,
-        flags: Enqueue,
-        is_curr: bool,
-        h: &mut H,
-    ) {
-        let renorm = !flags.has(Enqueue::WAKEUP) || flags.has(Enqueue::MIGRATED);
-        if renorm && is_curr {
-            self.add_min(q, se);
-        }
-        self.update_curr(q, h);
-        if renorm && !is_curr {
-            self.add_min(q, se);
-        }
-    }
-
-    fn add_min(&mut self, q: QueueId, se: EntityId) {
+    /// A vruntime that was kept relative to a queue's minimum becomes absolute again.
+    pub(crate) fn normalise_in(&mut self, q: QueueId, se: EntityId) {
         let min = self.queues[q.index()].anchor;
         let e = &mut self.ents[se.index()];
-        e.vruntime = e.vruntime.plus(min.0);
+        if e.relative {
+            e.vruntime = e.vruntime.plus(min.0);
+            e.relative = false;
+        }
     }
 
-    /// A vruntime is kept relative while its entity is off the queue for a move.
+    /// A vruntime is kept relative while its entity is off the queue for anything but sleep.
     pub(crate) fn normalise_out(&mut self, q: QueueId, se: EntityId, sleep: bool) {
-        if !sleep {
-            let min = self.queues[q.index()].anchor;
-            let e = &mut self.ents[se.index()];
+        let min = self.queues[q.index()].anchor;
+        let e = &mut self.ents[se.index()];
+        if !sleep && !e.relative {
             e.vruntime = e.vruntime.plus(0u64.wrapping_sub(min.0));
+            e.relative = true;
         }
     }
 
@@ -139,6 +125,7 @@ impl Class {
 
     /// The vruntime of a forked task, relative to its parent's queue.
     pub(crate) fn fork_cfs(&mut self, q: QueueId, child: EntityId) {
+        self.ents[child.index()].relative = false;
         self.place_cfs(q, child, true);
         self.normalise_out(q, child, false);
     }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::bandwidth::Bandwidth;
 use crate::entity::Entity;
+use crate::group::clamp_shares;
 use crate::hooks::{Hooks, Reason};
 use crate::ids::{CpuId, EntityId, GroupId, QueueId, TaskId};
 use crate::profile::{Policy, Profile};
@@ -162,6 +163,10 @@ impl Class {
     }
 
     fn new_queue(&mut self, queue: Queue) -> QueueId {
+        let mut queue = queue;
+        if self.queues.first().is_some_and(|q| q.rb.is_some()) {
+            queue.rb = Some(crate::rbtree::RbTree::new());
+        }
         self.queues.push(queue);
         QueueId((self.queues.len() - 1) as u32)
     }
@@ -180,7 +185,7 @@ impl Class {
         let id = GroupId(self.groups.len() as u32);
         let mut group = Group {
             parent: Some(parent),
-            shares: if attr.idle { Weight::IDLE } else { attr.shares },
+            shares: if attr.idle { Weight::IDLE } else { clamp_shares(attr.shares) },
             idle: attr.idle,
             load_avg: 0,
             queues: Vec::new(),
@@ -204,12 +209,13 @@ impl Class {
             });
             self.queues[q.index()].owner = Some(se);
             self.queues[q.index()].throttle_count = self.queues[above.index()].throttle_count;
+            self.freeze_or_thaw(q);
             group.queues.push(q);
             group.entities.push(se);
         }
         self.groups.push(group);
         if let Some(bandwidth) = attr.bandwidth {
-            self.set_bandwidth(id, Some(bandwidth));
+            self.init_bandwidth(id, bandwidth);
         }
         id
     }
@@ -224,6 +230,7 @@ impl Class {
         if !self.profile.custom_slice {
             e.slice = self.base_slice().0;
         }
+        e.relative = self.profile.policy == Policy::Cfs;
         e.nice = attr.nice.clamp(-20, 19);
         e.policy = attr.policy;
         e.load = task_load(e.nice, e.policy);
@@ -238,6 +245,9 @@ impl Class {
     }
 
     /// A child of `parent`: same group, weight, policy and slice, no lag and no run time (section 5.3).
+    ///
+    /// A kernel of 6.1 charges the running parent first and starts the child from its vruntime: call
+    /// [`Class::update_curr_task`] before.
     pub fn fork(&mut self, parent: TaskId) -> TaskId {
         let p = &self.ents[parent.index()];
         let attr = TaskAttr {
@@ -248,8 +258,9 @@ impl Class {
         };
         let (queue, vruntime, deadline) = (p.queue, p.vruntime, p.deadline);
         let child = self.add_task(attr);
+        let cpu = self.queues[queue.index()].cpu;
+        self.set_task_queue(child.entity(), cpu);
         let e = &mut self.ents[child.index()];
-        e.queue = queue;
         e.deadline = deadline;
         if self.profile.policy == Policy::Cfs {
             e.vruntime = vruntime;
@@ -261,6 +272,7 @@ impl Class {
 
     /// Forgets a task that is off the queue; its number may be given out again.
     pub fn remove_task(&mut self, t: TaskId) {
+        self.leave_limbo(t);
         let e = &mut self.ents[t.index()];
         debug_assert!(!e.on_rq, "a queued task cannot be removed");
         if e.alive && !e.on_rq {

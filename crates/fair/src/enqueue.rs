@@ -41,7 +41,7 @@ impl Class {
         let mut flags = flags;
         if self.task_cpu(t) != cpu {
             self.leave_cpu(se);
-            if self.profile.policy == Policy::Cfs && flags.has(Enqueue::WAKEUP) {
+            if self.profile.policy == Policy::Cfs && !self.ents[se.index()].relative {
                 // A sleeper keeps an absolute vruntime until it changes CPU.
                 let from = self.ents[se.index()].queue;
                 self.normalise_out(from, se, false);
@@ -157,7 +157,7 @@ impl Class {
                 slice = self.min_slice(q);
                 if let (true, Some(parent)) = (sleep, level) {
                     // The group's slice is not used up: let it go on with its other tasks.
-                    if self.queues[q.index()].throttle_count == 0 {
+                    if !self.stopped_hierarchy(q) && !flags.has(Dequeue::THROTTLE) {
                         self.set_next_buddy(parent);
                     }
                 }
@@ -187,6 +187,7 @@ impl Class {
         h: &mut H,
     ) -> Option<u64> {
         self.update_load_avg(q, se, Attach::No, true);
+        self.tell_runnable(se);
         self.update_group_weight(se, h);
         if self.profile.custom_slice {
             if let Some(slice) = slice {
@@ -206,7 +207,7 @@ impl Class {
         if idle_group {
             c.idle = c.queued;
         }
-        queue.throttled
+        self.cut_off(q)
     }
 
     /// Takes from a queue's counters; `true` where a throttled queue ends the walk.
@@ -219,7 +220,7 @@ impl Class {
         if idle_group {
             c.idle = c.queued;
         }
-        queue.throttled
+        self.cut_off(q)
     }
 
     fn is_idle_group(&self, q: QueueId) -> bool {
@@ -236,17 +237,23 @@ impl Class {
     ) {
         h.point(self, Point::Enqueue, q, Some(se));
         let is_curr = self.queues[q.index()].curr == Some(se);
-        if self.profile.policy == Policy::Cfs {
-            self.normalise_in(q, se, flags, is_curr, h);
-        } else if is_curr {
-            self.place_entity(q, se, flags, h);
+        let cfs = self.profile.policy == Policy::Cfs;
+        if is_curr {
+            if cfs {
+                self.normalise_in(q, se);
+            } else {
+                self.place_entity(q, se, flags, h);
+            }
         }
-        if self.profile.policy == Policy::Eevdf {
-            self.update_curr(q, h);
+        self.update_curr(q, h);
+        if cfs {
+            // After the accounting, so that it joins at the present and not at some moment in the past.
+            self.normalise_in(q, se);
         }
         self.update_load_avg(q, se, Attach::Yes, true);
+        self.tell_runnable(se);
         self.update_group_weight(se, h);
-        if !is_curr && self.profile.policy == Policy::Eevdf {
+        if if cfs { self.places_cfs(se, flags) } else { !is_curr } {
             self.place_entity(q, se, flags, h);
         }
         self.account_enqueue(q, se);
@@ -254,15 +261,16 @@ impl Class {
             // Not cache-hot on the new CPU.
             self.ents[se.index()].exec_start = 0;
         }
-        if self.profile.policy == Policy::Cfs && self.places_cfs(se, flags) {
-            self.place_entity(q, se, flags, h);
-        }
         if !is_curr {
             self.tree_insert(q, se);
         }
         self.ents[se.index()].on_rq = true;
         if self.queues[q.index()].nr_queued == 1 {
+            self.freeze_or_thaw(q);
             self.check_enqueue_throttle(q, h);
+            if self.cut_off(q) {
+                self.start_throttled_time(q);
+            }
         }
     }
 
@@ -313,6 +321,7 @@ impl Class {
             Attach::No
         };
         self.update_load_avg(q, se, attach, true);
+        self.tell_runnable(se);
         if self.profile.policy == Policy::Eevdf {
             self.update_lag(q, se, h);
             if self.feat(Feature::PlaceRelDeadline) && !sleep {
@@ -326,6 +335,7 @@ impl Class {
         }
         self.ents[se.index()].on_rq = false;
         self.account_dequeue(q, se);
+        self.freeze_or_thaw(q);
         if self.profile.policy == Policy::Cfs {
             self.normalise_out(q, se, sleep);
         }
@@ -359,9 +369,10 @@ impl Class {
         }
         let mut level = Some(se);
         while let Some(s) = level {
-            let queue = &mut self.queues[self.ents[s.index()].queue.index()];
+            let q = self.ents[s.index()].queue;
+            let queue = &mut self.queues[q.index()];
             queue.h_nr_runnable = change(queue.h_nr_runnable);
-            if queue.throttled {
+            if self.cut_off(q) {
                 break;
             }
             level = self.ents[s.index()].parent;

@@ -62,6 +62,12 @@ pub struct Entity {
     pub(crate) alive: bool,
     /// 6.1: forked, so that it was placed on its parent's queue already.
     pub(crate) forked: bool,
+    /// 6.1: `vruntime` counts from the minimum of its queue.
+    pub(crate) relative: bool,
+    /// 6.18: waits for quota, off the queue.
+    pub(crate) in_limbo: bool,
+    /// Runnable tasks below a group entity, as of the last walk that told it (the kernel's `runnable_weight`).
+    pub(crate) runnable_weight: u64,
 }
 
 impl Entity {
@@ -94,6 +100,9 @@ impl Entity {
             key: None,
             alive: true,
             forked: false,
+            relative: false,
+            in_limbo: false,
+            runnable_weight: 0,
         }
     }
 

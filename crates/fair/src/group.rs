@@ -4,7 +4,7 @@ use crate::class::{Class, Resched, TaskPolicy, clamp_slice, task_load};
 use crate::flags::Enqueue;
 use crate::hooks::{Hooks, Point, Reason};
 use crate::ids::{CpuId, EntityId, GroupId, QueueId, TaskId};
-use crate::profile::ReweightRule;
+use crate::profile::{Policy, ReweightRule};
 use crate::units::Ns;
 use crate::weight::{Load, Weight};
 
@@ -40,10 +40,13 @@ impl Class {
         let is_curr = self.queues[q.index()].curr == Some(se);
         let on_rq = self.ents[se.index()].on_rq;
         let old = self.ents[se.index()].load;
-        if on_rq {
+        let rule = self.profile.reweight_rule;
+        // Up to 6.6 run time is charged only if it is the running entity's own weight that changes.
+        let only_own = matches!(rule, ReweightRule::None | ReweightRule::DeadlineOnly);
+        if on_rq && (is_curr || !only_own) {
             self.update_curr(q, h);
         }
-        match (on_rq, self.profile.reweight_rule) {
+        match (on_rq, rule) {
             (true, ReweightRule::AroundV) => {
                 let v = self.v_now(q);
                 let vlag = self.lag_at(q, se, v);
@@ -53,19 +56,22 @@ impl Class {
             }
             (true, ReweightRule::Replace) => {
                 let v = self.v_now(q);
-                let vlag = self.lag_at(q, se, v);
+                self.save_lag(q, se, v);
                 self.take_for_reweight(q, se, is_curr);
                 self.queues[q.index()].nr_queued -= 1;
+                let rescale = self.profile.reweight_scales_protection && is_curr;
                 let e = &mut self.ents[se.index()];
                 let vprot = e.vprot.minus(e.vruntime);
-                e.vlag = scale(vlag, old, load);
+                e.vlag = scale(e.vlag, old, load);
                 let rel = e.deadline.minus(e.vruntime);
                 e.deadline = crate::Vns(scale(rel, old, load) as u64);
                 e.rel_deadline = true;
                 self.set_load(se, load);
                 self.place_entity(q, se, Enqueue::NONE, h);
-                let e = &mut self.ents[se.index()];
-                e.vprot = e.vruntime.offset(scale(vprot, old, load));
+                if rescale {
+                    let e = &mut self.ents[se.index()];
+                    e.vprot = e.vruntime.offset(scale(vprot, old, load));
+                }
                 self.queues[q.index()].nr_queued += 1;
                 self.put_after_reweight(q, se, load, is_curr);
             }
@@ -151,6 +157,15 @@ impl Class {
         self.reload_task(t, h);
     }
 
+    /// Changes policy and nice level of a task that is off the queue at once, as `sched_setattr` does: the saved lag
+    /// is scaled once.
+    pub fn set_sched<H: Hooks>(&mut self, t: TaskId, policy: TaskPolicy, nice: i8, h: &mut H) {
+        let e = &mut self.ents[t.index()];
+        e.policy = policy;
+        e.nice = nice.clamp(-20, 19);
+        self.reload_task(t, h);
+    }
+
     fn reload_task<H: Hooks>(&mut self, t: TaskId, h: &mut H) {
         let e = &self.ents[t.index()];
         debug_assert!(!e.on_rq, "attributes change off the queue");
@@ -177,13 +192,34 @@ impl Class {
         }
     }
 
-    /// Moves a task that is off the queue to another group.
-    pub fn set_group(&mut self, t: TaskId, group: GroupId) {
+    /// Moves a task that is off the queue to another group. A task that waits for quota in its old group
+    /// (6.18 on) waits in the new one if that has none either.
+    ///
+    /// `true`: it waited for quota and does so no more, so the caller must enqueue it.
+    pub fn set_group(&mut self, t: TaskId, group: GroupId) -> bool {
         debug_assert!(!self.ents[t.index()].on_rq, "groups change off the queue");
         let cpu = self.task_cpu(t);
-        self.leave_cpu(t.entity());
+        let se = t.entity();
+        let waited = self.leave_limbo(t);
+        self.leave_cpu(se);
+        let absolute = self.profile.policy == Policy::Cfs && !self.ents[t.index()].relative;
+        if absolute {
+            // A sleeper takes its place among its old peers with it, after the credit of a wakeup there.
+            let from = self.ents[t.index()].queue;
+            self.place_cfs(from, se, false);
+            self.normalise_out(from, se, false);
+        }
         self.ents[t.index()].group = group;
-        self.set_task_queue(t.entity(), cpu);
+        self.set_task_queue(se, cpu);
+        let q = self.ents[t.index()].queue;
+        if absolute {
+            self.normalise_in(q, se);
+        }
+        if waited && self.throttled_hierarchy(q) {
+            self.enter_limbo(t);
+            return false;
+        }
+        waited
     }
 
     /// After a nice or policy change of a queued task (section 7): asks for a reschedule if the running
@@ -197,7 +233,8 @@ impl Class {
         h: &mut H,
     ) {
         self.set_clock(cpu, now);
-        if !self.is_on_rq(t) || self.nr_running(cpu) == 1 {
+        let root = self.rqs[cpu.index()].cfs;
+        if !self.is_on_rq(t) || self.queues[root.index()].nr_queued == 1 {
             return;
         }
         if self.curr(cpu) == Some(t) {
@@ -209,7 +246,10 @@ impl Class {
         }
     }
 
-    /// Changes a group's shares and updates its entities on every CPU. `now` gives each CPU's clock.
+    /// Changes a group's shares, clamped to 2048 to 2^28 full weight, and updates its entities on every CPU. `now`
+    /// gives each CPU's clock.
+    ///
+    /// Nothing changes for the root, for an idle group (`cpu.idle`), which keeps its weight, or with the shares it has.
     pub fn set_shares<H: Hooks>(
         &mut self,
         g: GroupId,
@@ -217,10 +257,66 @@ impl Class {
         now: impl Fn(CpuId) -> Ns,
         h: &mut H,
     ) {
-        if g == GroupId::ROOT {
+        if g != GroupId::ROOT && !self.groups[g.index()].idle {
+            self.share_out(g, clamp_shares(shares), &now, h);
+        }
+    }
+
+    /// Sets or clears `cpu.idle` of a group (section 10.5): its weight becomes that of `SCHED_IDLE`, or the default again,
+    /// and its tasks count as idle above it. The root cannot be idle.
+    pub fn set_group_idle<H: Hooks>(
+        &mut self,
+        g: GroupId,
+        idle: bool,
+        now: impl Fn(CpuId) -> Ns,
+        h: &mut H,
+    ) {
+        if g == GroupId::ROOT || self.groups[g.index()].idle == idle {
             return;
         }
-        self.groups[g.index()].shares = shares.clamp(Weight::MIN_SHARES, Weight::MAX_SHARES);
+        self.groups[g.index()].idle = idle;
+        for cpu in 0..self.rqs.len() {
+            let group = &self.groups[g.index()];
+            let (se, q) = (group.entities[cpu], group.queues[cpu]);
+            self.ents[se.index()].idle_group = idle;
+            let below = &self.queues[q.index()];
+            let busy = below.h_nr_queued - below.h_nr_idle;
+            if self.ents[se.index()].on_rq {
+                let above = self.ents[se.index()].queue;
+                let n = &mut self.queues[above.index()].idle_nr;
+                *n = if idle { *n + 1 } else { *n - 1 };
+            }
+            let mut level = Some(se);
+            while let Some(s) = level {
+                let e = &self.ents[s.index()];
+                if !e.on_rq {
+                    break;
+                }
+                let queue = &mut self.queues[e.queue.index()];
+                let n = &mut queue.h_nr_idle;
+                *n = if idle { *n + busy } else { *n - busy };
+                if self.groups[queue.group.index()].idle {
+                    // Counted there and above already.
+                    break;
+                }
+                level = e.parent;
+            }
+        }
+        let shares = if idle { Weight::IDLE } else { Weight::NICE_0 };
+        self.share_out(g, shares, &now, h);
+    }
+
+    fn share_out<H: Hooks>(
+        &mut self,
+        g: GroupId,
+        shares: Weight,
+        now: &impl Fn(CpuId) -> Ns,
+        h: &mut H,
+    ) {
+        if self.groups[g.index()].shares == shares {
+            return;
+        }
+        self.groups[g.index()].shares = shares;
         for cpu in 0..self.rqs.len() {
             let id = CpuId(cpu as u32);
             self.set_clock(id, now(id));
@@ -233,6 +329,11 @@ impl Class {
             }
         }
     }
+}
+
+/// Shares that a user may configure: 2 to 2^18, times 1024.
+pub(crate) fn clamp_shares(shares: Weight) -> Weight {
+    shares.clamp(Weight(Weight::MIN_SHARES.0 << 10), Weight::MAX_SHARES)
 }
 
 /// `x · old / new` by full weights, truncated toward zero.

@@ -25,6 +25,7 @@ mod place;
 pub mod profile;
 mod profiles;
 mod queue;
+mod rbtree;
 mod replay;
 mod timeline;
 mod units;
@@ -33,8 +34,8 @@ mod wakeup;
 pub mod weight;
 mod yielding;
 
-pub use bandwidth::Bandwidth;
 pub use self::core::ForcedIdleAnchors;
+pub use bandwidth::Bandwidth;
 pub use class::{BandwidthAttr, Class, Group, GroupAttr, Resched, Rq, TaskAttr, TaskPolicy};
 pub use entity::Entity;
 pub use flags::{Dequeue, Enqueue, Wake};

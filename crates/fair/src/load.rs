@@ -3,6 +3,7 @@
 use crate::class::Class;
 use crate::ids::{EntityId, QueueId};
 use crate::pelt::{LOAD_AVG_MAX, Running, SCALE};
+use crate::profile::ThrottleRule;
 
 /// Smallest divider of a sum.
 pub(crate) const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
@@ -21,20 +22,20 @@ pub(crate) enum Attach {
 impl Class {
     /// Brings an entity and its queue up to date and passes the queue's load on to its group.
     pub(crate) fn update_load_avg(&mut self, q: QueueId, se: EntityId, attach: Attach, tg: bool) {
-        let now = self.rqs[self.queues[q.index()].cpu.index()].clock_pelt;
+        let now = self.pelt_clock(q);
         self.update_se_avg(q, se, now);
         let decayed = self.update_queue_avg(q, now);
         let attached = self.ents[se.index()].avg.last_update_time != 0;
         match attach {
             Attach::Yes if !attached => {
                 self.attach_avg(q, se);
-                self.update_tg_load_avg(q, now);
+                self.update_tg_load_avg(q);
             }
             Attach::Detach => {
                 self.detach_avg(q, se);
-                self.update_tg_load_avg(q, now);
+                self.update_tg_load_avg(q);
             }
-            _ if decayed && tg => self.update_tg_load_avg(q, now),
+            _ if decayed && tg => self.update_tg_load_avg(q),
             _ => {}
         }
     }
@@ -45,7 +46,7 @@ impl Class {
             return;
         }
         let runnable = match e.my_q {
-            Some(my_q) => u64::from(self.queues[my_q.index()].h_nr_runnable),
+            Some(_) => e.runnable_weight,
             None => u64::from(e.on_rq && !e.sched_delayed),
         };
         let state = Running {
@@ -117,10 +118,48 @@ impl Class {
         self.detach_avg(q, se);
     }
 
-    /// Passes a queue's load on to its group, at most once a millisecond and only if it changed by 1/64.
-    fn update_tg_load_avg(&mut self, q: QueueId, now: u64) {
+    /// Notes how many runnable tasks are below a group entity, for the time from now on.
+    pub(crate) fn tell_runnable(&mut self, se: EntityId) {
+        if let Some(my_q) = self.ents[se.index()].my_q {
+            self.ents[se.index()].runnable_weight =
+                u64::from(self.queues[my_q.index()].h_nr_runnable);
+        }
+    }
+
+    /// The clock of a queue's load averages: that of its CPU without the time that it was stopped.
+    fn pelt_clock(&self, q: QueueId) -> u64 {
+        let queue = &self.queues[q.index()];
+        let clock = queue
+            .pelt_frozen_at
+            .unwrap_or(self.rqs[queue.cpu.index()].clock_pelt);
+        clock.wrapping_sub(queue.pelt_frozen)
+    }
+
+    /// Stops or starts a queue's load averages: they stand still while it is throttled, from 6.18 on only once it is
+    /// empty too.
+    pub(crate) fn freeze_or_thaw(&mut self, q: QueueId) {
+        let by_task = self.profile.throttle_rule == ThrottleRule::Task;
         let queue = &mut self.queues[q.index()];
-        if queue.owner.is_none() || now.wrapping_sub(queue.last_update_tg_load_avg) < 1_000_000 {
+        let stop = queue.throttle_count > 0 && !(by_task && queue.nr_queued > 0);
+        let now = self.rqs[queue.cpu.index()].clock_pelt;
+        match (stop, queue.pelt_frozen_at) {
+            (true, None) => queue.pelt_frozen_at = Some(now),
+            (false, Some(at)) => {
+                queue.pelt_frozen = queue.pelt_frozen.wrapping_add(now.wrapping_sub(at));
+                queue.pelt_frozen_at = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Passes a queue's load on to its group if it changed by more than 1/64, by profile at most once a millisecond.
+    fn update_tg_load_avg(&mut self, q: QueueId) {
+        let now = self.clock_of(q);
+        let limited = self.profile.tg_load_rate_limit;
+        let queue = &mut self.queues[q.index()];
+        if queue.owner.is_none()
+            || (limited && now.wrapping_sub(queue.last_update_tg_load_avg) < 1_000_000)
+        {
             return;
         }
         let delta = queue.avg.load_avg as i64 - queue.tg_load_avg_contrib as i64;

@@ -160,129 +160,226 @@ impl Features {
     }
 }
 
-/// The scheduling policy of the class as a whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
-    /// CFS as in 6.1 (section 17).
-    Cfs,
-    /// EEVDF, 6.6 and later.
-    Eevdf,
+macro_rules! rule {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident {
+            $($(#[doc = $vdoc:literal])* $variant:ident = $text:literal $(| $alias:literal)*,)*
+        }
+    ) => {
+        $(#[doc = $doc])*
+        ///
+        /// In text (as typed, then other spellings that [`parse`](Self::parse) takes):
+        $(#[doc = concat!("* `", $text, "`" $(, ", `", $alias, "`")*)])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name {
+            $($(#[doc = $vdoc])* $variant,)*
+        }
+
+        impl $name {
+            /// All variants, oldest kernel first.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name as a user types it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+
+            /// One line or more on what the variant does and which kernels have it.
+            #[must_use]
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($vdoc),*).trim_ascii(),)*
+                }
+            }
+
+            /// Reads a name, or another spelling of it; letter case and `_` for `-` do not matter.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                $(
+                    if [$text $(, $alias)*].iter().any(|known| same_name(known, text)) {
+                        return Some(Self::$variant);
+                    }
+                )*
+                None
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
 }
 
-/// How the anchor of the key sums moves (section 2.3). Never visible in a decision.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Anchor {
-    /// Monotonic `min_vruntime`.
-    MinVruntime,
-    /// `zero_vruntime`, moved to V whenever V is computed.
-    ZeroVruntime,
+/// Whether two names are the same but for letter case and `_` against `-`.
+fn same_name(a: &str, b: &str) -> bool {
+    let plain = |c: u8| if c == b'_' { b'-' } else { c.to_ascii_lowercase() };
+    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
 }
 
-/// How the running entity is protected within its slice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Protection {
-    /// Marker equal to the deadline at set-running, 6.6 to 6.16 (section 3.4).
-    Parity,
-    /// `vprot`, the shortest slice among the queued, 6.17 and later (section 3.6).
-    MinSlice,
+rule! {
+    /// The scheduling policy of the class as a whole.
+    Policy {
+        /// CFS as in 6.1 (section 17).
+        Cfs = "cfs",
+        /// EEVDF, 6.6 and later.
+        Eevdf = "eevdf",
+    }
 }
 
-/// When accounting asks for a reschedule (section 3.5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TickRule {
-    /// Request consumed, 6.6 to 6.11.
-    Consumed,
-    /// Request consumed, or (PREEMPT_SHORT) unprotected and ineligible, 6.12 to 6.16.
-    ConsumedOrShort,
-    /// Request consumed, or not protected, 6.17 and later.
-    ConsumedOrUnprotected,
+rule! {
+    /// How the anchor of the key sums moves (section 2.3). Never visible in a decision.
+    ///
+    /// **Doubt** of the reference: the exact mainline release of the change; here 6.19, and 6.12 stable.
+    Anchor {
+        /// Monotonic `min_vruntime` (to 6.18).
+        MinVruntime = "min-vruntime",
+        /// `zero_vruntime`, moved to V whenever V is computed (6.12 stable, 6.19 on).
+        ZeroVruntime = "zero-vruntime",
+    }
 }
 
-/// Whose task count keeps accounting quiet: the three scopes of the wakeup-preempt thread (section 3.5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NrScope {
-    /// S1: `rq->nr_running`, all classes and groups of the CPU (85e511df3cec).
-    Rq,
-    /// S2: `rq->cfs.nr_running`, entities of the root fair queue (never merged).
-    RootCfs,
-    /// S3: `cfs_rq->nr_running`, the level being accounted (d4ac164bde7a).
-    CfsRq,
+rule! {
+    /// How the running entity is protected within its slice.
+    Protection {
+        /// Marker equal to the deadline at set-running, 6.6 to 6.16 (section 3.4).
+        Parity = "parity",
+        /// `vprot`, the shortest slice among the queued, 6.17 and later (section 3.6).
+        MinSlice = "min-slice" | "vprot",
+    }
 }
 
-/// What `sched_yield` does to the running task (section 9.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum YieldRule {
-    /// Y0: set the skip buddy (CFS).
-    Skip,
-    /// Y1: deadline += vslice at every call (6.6 to 6.18, 6.12.0).
-    DeadlinePush,
-    /// Yv1: deadline = vruntime + vslice (posted, never merged).
-    DeadlineReset,
-    /// Y2: vruntime = deadline, deadline += vslice, always (posted, dropped).
-    Forfeit,
-    /// Y3: the same for an eligible task only (6.19).
-    ForfeitEligible,
-    /// Y3 as backported to 6.12: the renewal step sets the new deadline.
-    ForfeitRenew,
+rule! {
+    /// When accounting asks for a reschedule (section 3.5).
+    TickRule {
+        /// Request consumed, 6.6 to 6.11.
+        Consumed = "consumed",
+        /// Request consumed, or (PREEMPT_SHORT) unprotected and ineligible, 6.12 to 6.16.
+        ConsumedOrShort = "consumed-or-short",
+        /// Request consumed, or not protected, 6.17 and later.
+        ConsumedOrUnprotected = "consumed-or-unprotected",
+    }
 }
 
-/// Form of the wakeup preemption check (section 8).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WakeupRule {
-    /// 6.1 (section 17).
-    Cfs,
-    /// 6.6 to 6.11 (section 8.0).
-    V66,
-    /// 6.12 to 6.16 (section 8.1).
-    V612,
-    /// 6.17 (section 8.2).
-    V617,
-    /// 6.18 (section 8.2).
-    V618,
-    /// 6.19 and later (section 8.3).
-    V619,
+rule! {
+    /// Whose task count keeps accounting quiet: the three scopes of the wakeup-preempt thread (section 3.5).
+    NrScope {
+        /// S1: `rq->nr_running`, all classes and groups of the CPU (85e511df3cec, 6.12-rc only).
+        Rq = "rq" | "rq->nr_running" | "s1",
+        /// S2: `rq->cfs.nr_running`, entities of the root fair queue (never merged).
+        RootCfs = "root-cfs" | "rq->cfs.nr_running" | "rq->cfs.nr_queued" | "s2",
+        /// S3: `cfs_rq->nr_running`, the level being accounted (to 6.11 inside the renewal; d4ac164bde7a in 6.12).
+        CfsRq = "cfs-rq" | "cfs_rq->nr_running" | "cfs_rq->nr_queued" | "s3",
+    }
 }
 
-/// What a weight change does to a queued entity (section 7).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReweightRule {
-    /// 6.1: vruntime stays (section 17).
-    None,
-    /// 6.6: only the deadline is scaled.
-    DeadlineOnly,
-    /// Form A, 6.7 to 6.12: vruntime and deadline recomputed around V.
-    AroundV,
-    /// Form B, 6.13 and later: taken out and placed again.
-    Replace,
+rule! {
+    /// What `sched_yield` does to the running task (section 9.2).
+    YieldRule {
+        /// Y0: set the skip buddy (CFS).
+        Skip = "skip" | "y0",
+        /// Y1: deadline += vslice at every call (6.6 to 6.18, 6.12.0).
+        DeadlinePush = "deadline-push" | "y1",
+        /// Yv1: deadline = vruntime + vslice (posted, never merged).
+        DeadlineReset = "deadline-reset" | "yv1",
+        /// Y2: vruntime = deadline, deadline += vslice, always (posted, dropped).
+        Forfeit = "forfeit" | "y2",
+        /// Y3: the same for an eligible task only (79104becf42b, 6.19).
+        ForfeitEligible = "forfeit-eligible" | "y3",
+        /// Y3 as backported to 6.12: the renewal step sets the new deadline, and so reads a default slice again.
+        ForfeitRenew = "forfeit-renew" | "y3-stable",
+    }
 }
 
-/// Bound of the saved lag (section 5.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LagLimit {
-    /// `calc_delta_fair(max(2 * slice, TICK))`, to 6.19.
-    TwoSlices,
-    /// `calc_delta_fair(max_slice of the queue + TICK)`, 7.0 era.
-    MaxSlice,
+rule! {
+    /// Form of the wakeup preemption check (section 8).
+    WakeupRule {
+        /// 6.1 (section 17).
+        Cfs = "cfs" | "6.1",
+        /// 6.6 to 6.11 (section 8.0).
+        V66 = "6.6",
+        /// 6.12 to 6.16 (section 8.1).
+        V612 = "6.12",
+        /// 6.17 (section 8.2).
+        V617 = "6.17",
+        /// 6.18 (section 8.2).
+        V618 = "6.18",
+        /// 6.19 and later (section 8.3).
+        V619 = "6.19",
+    }
 }
 
-/// Which switch makes a marked buddy count in the pick (section 4.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BuddyPick {
-    /// NEXT_BUDDY itself, before the pick proper (6.6 to 6.13, 6.12.0).
-    NextBuddy,
-    /// PICK_BUDDY, before the pick proper (6.14 on, 6.12 stable).
-    PickBuddy,
-    /// PICK_BUDDY, inside the pick at a level with several entities (6.19 on).
-    InPick,
+rule! {
+    /// What a weight change does to a queued entity (section 7). Only group entities meet it: a task is
+    /// taken off its queue for the change.
+    ///
+    /// **Doubt** of the reference: the release that brought form A (6.7 here); whether form B counts a running entity in
+    /// L (here it does, with its new weight, as the code path reads).
+    ReweightRule {
+        /// 6.1: vruntime stays (section 17).
+        None = "none",
+        /// 6.6: only the deadline is scaled.
+        DeadlineOnly = "deadline-only",
+        /// Form A, 6.7 to 6.12: vruntime and deadline recomputed around V.
+        AroundV = "around-v" | "form-a",
+        /// Form B, 6.13 and later (6d71a9c61604): taken out and placed again.
+        Replace = "replace" | "form-b",
+    }
 }
 
-/// Where a group over its quota is stopped (section 10.6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ThrottleRule {
-    /// The whole queue at once (to 6.17).
-    Group,
-    /// Each task at its next return to user space (6.18 on).
-    Task,
+rule! {
+    /// Bound of the saved lag (section 5.2).
+    ///
+    /// **Doubt** of the reference: the release of the second form; here 7.0.
+    LagLimit {
+        /// `calc_delta_fair(max(2 * slice, TICK))`, to 6.19.
+        TwoSlices = "two-slices",
+        /// `calc_delta_fair(max_slice of the queue + TICK)`, 7.0 era.
+        MaxSlice = "max-slice",
+    }
+}
+
+rule! {
+    /// Which switch makes a marked buddy count in the pick (section 4.3).
+    ///
+    /// **Doubt** of the reference: the mainline release of PICK_BUDDY (6.14 is named; 6.15 is the first profile with it).
+    BuddyPick {
+        /// NEXT_BUDDY itself, before the pick proper (6.6 to 6.13, 6.12.0).
+        NextBuddy = "next-buddy",
+        /// PICK_BUDDY, before the pick proper (6.14 on, 6.12 stable).
+        PickBuddy = "pick-buddy",
+        /// PICK_BUDDY, inside the pick at a level with several entities, and only where slice protection counts (6.19 on).
+        InPick = "in-pick",
+    }
+}
+
+rule! {
+    /// From when on the run time counts that the running entity must have had before a SYNC wakeup of a marked
+    /// buddy preempts it (6.19, section 8.3 step c; NEXT_BUDDY on).
+    ///
+    /// **Doubt**: the reference says since `exec_start`, which the accounting just before has set to now. Read so,
+    /// the time is always 0 and only a migration cost of 0 lets the wakee preempt; the other reading is what the rule is after.
+    SyncSince {
+        /// `exec_start`, as the text reads.
+        ExecStart = "exec-start",
+        /// The time at which the entity was set running.
+        SetRunning = "set-running",
+    }
+}
+
+rule! {
+    /// Where a group over its quota is stopped (section 10.6).
+    ThrottleRule {
+        /// The whole queue at once (to 6.17).
+        Group = "group",
+        /// Each task at its next return to user space (e1fad12dcb66, 6.18 on).
+        Task = "task",
+    }
 }
 
 /// Time constants that a user may change (section 0.3).
@@ -333,12 +430,23 @@ pub struct Profile {
     pub reweight_rule: ReweightRule,
     /// Whether a weight change off the queue scales a relative deadline too (6.13 on).
     pub reweight_scales_rel_deadline: bool,
+    /// Whether a weight change of a running entity scales what is left of its protection (7.0 era, section 3.6).
+    pub reweight_scales_protection: bool,
+    /// Protection is given by a pick only, not when a changed task is set running again (e9f797cec045, 7.0;
+    /// **doubt** on the release).
+    pub protect_at_pick_only: bool,
     /// Bound of the saved lag.
     pub lag_limit: LagLimit,
-    /// Whether a delayed entity's lag may not sink below its value at entry (7.0 era).
+    /// Whether a delayed entity's lag may not sink below its value at entry (7.0 era, section 6.2; **doubt** on the
+    /// release).
     pub delayed_lag_monotonic: bool,
     /// Buddy test in the pick.
     pub buddy_pick: BuddyPick,
+    /// SYNC wakeups of 6.19 with NEXT_BUDDY.
+    pub sync_since: SyncSince,
+    /// A wakeup check whose pick meets a delayed entity ends that entity's delay and picks again (a fix after 6.19, section
+    /// 8.3; **doubt** on the release, 7.0 here).
+    pub wakeup_ends_delays: bool,
     /// Custom slices, and the shortest slice passed up to group entities (6.12 on).
     pub custom_slice: bool,
     /// An idle entity preempted by a non-idle wakee loses its slice protection (6.15 on, 6.12 stable).
@@ -347,6 +455,8 @@ pub struct Profile {
     pub lazy_resched: bool,
     /// Where bandwidth stops tasks.
     pub throttle_rule: ThrottleRule,
+    /// A queue passes its load on to its group at most once a millisecond (section 10.3; **doubt** on the release, 6.7).
+    pub tg_load_rate_limit: bool,
     /// RT is held back by the fair server (6.12 on) instead of RT throttling.
     pub fair_server: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::profile::{
     Anchor, BuddyPick, Feature, Features, LagLimit, NrScope, Policy, Profile, Protection,
-    ReweightRule, ThrottleRule, TickRule, Tunables, WakeupRule, YieldRule,
+    ReweightRule, SyncSince, ThrottleRule, TickRule, Tunables, WakeupRule, YieldRule,
 };
 use crate::units::Ns;
 
@@ -69,13 +69,18 @@ const V6_1: Profile = Profile {
     wakeup_rule: WakeupRule::Cfs,
     reweight_rule: ReweightRule::None,
     reweight_scales_rel_deadline: false,
+    reweight_scales_protection: false,
+    protect_at_pick_only: false,
     lag_limit: LagLimit::TwoSlices,
     delayed_lag_monotonic: false,
     buddy_pick: BuddyPick::NextBuddy,
+    sync_since: SyncSince::ExecStart,
+    wakeup_ends_delays: false,
     custom_slice: false,
     idle_loses_protection: false,
     lazy_resched: false,
     throttle_rule: ThrottleRule::Group,
+    tg_load_rate_limit: false,
     fair_server: false,
 };
 
@@ -91,6 +96,7 @@ const V6_6: Profile = Profile {
 
 const V6_8: Profile = Profile {
     name: "6.8",
+    tg_load_rate_limit: true,
     reweight_rule: ReweightRule::AroundV,
     ..V6_6
 };
@@ -160,8 +166,11 @@ const V6_19: Profile = Profile {
 
 const V7_0: Profile = Profile {
     name: "7.0",
+    reweight_scales_protection: true,
+    protect_at_pick_only: true,
     lag_limit: LagLimit::MaxSlice,
     delayed_lag_monotonic: true,
+    wakeup_ends_delays: true,
     ..V6_19
 };
 

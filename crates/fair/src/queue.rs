@@ -4,6 +4,7 @@ use crate::class::Class;
 use crate::ids::{CpuId, EntityId, GroupId, QueueId};
 use crate::pelt::Pelt;
 use crate::profile::{Anchor, Feature, Policy};
+use crate::rbtree::RbTree;
 use crate::timeline::Timeline;
 use crate::units::Vns;
 use crate::weight::Weight;
@@ -61,9 +62,15 @@ pub struct Queue {
     pub throttle_count: u32,
     /// 6.18: tasks that wait for quota off the queue.
     pub limbo: alloc::vec::Vec<crate::TaskId>,
-    /// `clock_task` at which it was throttled.
-    pub throttled_at: u64,
+    /// `clock_task` since when throttled time counts: a task has been kept from running.
+    pub throttled_at: Option<u64>,
+    /// `clock_pelt` at which the load averages stopped, while they do (throttled, section 10.6).
+    pub(crate) pelt_frozen_at: Option<u64>,
+    /// Time that they have stood still in all.
+    pub(crate) pelt_frozen: u64,
     pub(crate) tree: Timeline,
+    /// The kernel's own tree, where its smallest slice is imitated.
+    pub(crate) rb: Option<RbTree>,
 }
 
 impl Queue {
@@ -95,8 +102,11 @@ impl Queue {
             throttled: false,
             throttle_count: 0,
             limbo: alloc::vec::Vec::new(),
-            throttled_at: 0,
+            throttled_at: None,
+            pelt_frozen_at: None,
+            pelt_frozen: 0,
             tree: Timeline::default(),
+            rb: None,
         }
     }
 
@@ -237,6 +247,9 @@ impl Class {
         };
         debug_assert!(e.key.is_none(), "entity is in a tree already");
         e.key = Some(queue.tree.insert(at, e.vruntime, e.slice, se));
+        if let Some(rb) = &mut queue.rb {
+            rb.insert(se, e.deadline, e.vruntime, e.slice);
+        }
     }
 
     /// Takes an entity out of the tree of its queue; nothing if it is not there.
@@ -246,6 +259,9 @@ impl Class {
         let w = e.load.weight.down();
         let queue = &mut self.queues[q.index()];
         queue.tree.remove(key);
+        if let Some(rb) = &mut queue.rb {
+            rb.remove(se);
+        }
         queue.sum_w_vruntime -= i128::from(e.vruntime.minus(queue.anchor)) * i128::from(w);
         queue.sum_weight -= w;
     }
@@ -253,7 +269,10 @@ impl Class {
     /// Shortest slice over the tree and the running entity (the kernel's `cfs_rq_min_slice`).
     pub(crate) fn min_slice(&self, q: QueueId) -> Option<u64> {
         let queue = &self.queues[q.index()];
-        let tree = queue.tree.min_slice();
+        let tree = match &queue.rb {
+            Some(rb) => rb.min_slice(),
+            None => queue.tree.min_slice(),
+        };
         match self.running_on(q) {
             Some(c) => Some(self.ents[c.index()].slice.min(tree.unwrap_or(u64::MAX))),
             None => tree,
@@ -282,7 +301,20 @@ impl Class {
         let e = &mut self.ents[se.index()];
         e.slice = slice;
         if let Some(key) = e.key {
-            self.queues[e.queue.index()].tree.set_slice(key, slice);
+            let queue = &mut self.queues[e.queue.index()];
+            queue.tree.set_slice(key, slice);
+            if let Some(rb) = &mut queue.rb {
+                rb.set_slice(se, slice);
+            }
+        }
+    }
+
+    /// From now on reads the smallest slice of a queue as the kernel does, which after a rotation of its
+    /// tree may be too large. For exact replays; costs a second tree a queue. Queues must be empty.
+    pub fn imitate_min_slice(&mut self) {
+        for queue in &mut self.queues {
+            debug_assert!(queue.nr_queued == 0, "the shape of a tree is its history");
+            queue.rb = Some(RbTree::new());
         }
     }
 

@@ -1,10 +1,10 @@
 //! Whether a wakee preempts the current task of its own class (reference section 8).
 
 use crate::class::{Class, TaskPolicy};
-use crate::flags::Wake;
+use crate::flags::{Dequeue, Wake};
 use crate::hooks::{Hooks, Reason};
 use crate::ids::{CpuId, EntityId, QueueId, TaskId};
-use crate::profile::{Feature, WakeupRule};
+use crate::profile::{Feature, SyncSince, WakeupRule};
 use crate::units::Ns;
 
 impl Class {
@@ -20,7 +20,7 @@ impl Class {
         self.set_clock(cpu, now);
         let Some(curr) = self.curr(cpu) else { return };
         let (se, pse) = (curr.entity(), wakee.entity());
-        if se == pse || self.throttled_hierarchy(self.ents[pse.index()].queue) {
+        if se == pse || self.stopped_hierarchy(self.ents[pse.index()].queue) {
             return;
         }
         match self.profile.wakeup_rule {
@@ -98,7 +98,10 @@ impl Class {
             && self.ents[p.index()].slice < self.ents[s.index()].slice;
         match rule {
             WakeupRule::V617 | WakeupRule::V618 => self.wakeup_v617(cpu, q, s, p, short, h),
-            WakeupRule::V619 => self.wakeup_v619(cpu, q, (s, p), short, fork || delayed, flags, h),
+            WakeupRule::V619 => {
+                let held_back = fork || self.ents[p.index()].sched_delayed;
+                self.wakeup_v619(cpu, q, (s, p), short, held_back, flags, h);
+            }
             _ => {
                 if short && self.beats_protection(s, p) {
                     // It stays cancelled even if the wakee loses the pick.
@@ -148,12 +151,12 @@ impl Class {
         q: QueueId,
         (se, pse): (EntityId, EntityId),
         short: bool,
-        fork_or_delayed: bool,
+        held_back: bool,
         flags: Wake,
         h: &mut H,
     ) {
         if !short {
-            if fork_or_delayed {
+            if held_back {
                 return;
             }
             if self.feat(Feature::NextBuddy) {
@@ -168,7 +171,7 @@ impl Class {
             if short {
                 self.cancel_protection(se);
             }
-        } else {
+        } else if self.feat(Feature::RunToParity) {
             self.shorten_protection(q, se);
         }
     }
@@ -198,10 +201,13 @@ impl Class {
         if flags.has(Wake::RQ_SELECTED) {
             threshold /= 4;
         }
+        let now = self.clock_of(q);
         let (s, p) = (&self.ents[se.index()], &self.ents[pse.index()]);
-        let ran = s.sum_exec_runtime - s.prev_sum_exec_runtime;
+        let ran = match self.profile.sync_since {
+            SyncSince::ExecStart => now.saturating_sub(s.exec_start),
+            SyncSince::SetRunning => s.sum_exec_runtime - s.prev_sum_exec_runtime,
+        };
         if p.deadline.before(s.deadline) && ran >= threshold {
-            self.cancel_protection(se);
             self.preempt(cpu, Some(q), Reason::WakeupPreempt, h);
         }
     }
@@ -215,8 +221,16 @@ impl Class {
         protect: bool,
         h: &mut H,
     ) -> bool {
-        let picked = self.pick_eevdf(q, protect);
+        let mut picked = self.pick_eevdf(q, protect);
         h.point(self, crate::hooks::Point::Pick, q, picked);
+        while let (true, Some(delayed)) = (self.profile.wakeup_ends_delays, picked) {
+            if !self.ents[delayed.index()].sched_delayed {
+                break;
+            }
+            self.dequeue_entities(cpu, delayed, Dequeue::SLEEP | Dequeue::DELAYED, h);
+            picked = self.pick_eevdf(q, protect);
+            h.point(self, crate::hooks::Point::Pick, q, picked);
+        }
         if picked == Some(pse) {
             self.preempt(cpu, Some(q), Reason::WakeupPreempt, h);
         }

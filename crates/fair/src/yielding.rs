@@ -52,7 +52,7 @@ impl Class {
         self.debug_verify(cpu);
     }
 
-    /// Marks `target`, queued on `cpu`, as next buddy; `false` if it cannot run (section 9.3).
+    /// Marks `target`, queued on `cpu`, as next buddy; `false` if it cannot run or runs already (section 9.3).
     ///
     /// The caller then lets its own current task yield.
     pub fn yield_to_task<H: Hooks>(
@@ -64,7 +64,10 @@ impl Class {
     ) -> bool {
         self.set_clock(cpu, now);
         let e = &self.ents[target.index()];
-        if !e.on_rq || e.sched_delayed || self.throttled_hierarchy(e.queue) {
+        if !e.on_rq || e.sched_delayed || self.stopped_hierarchy(e.queue) {
+            return false;
+        }
+        if self.curr(cpu) == Some(target) {
             return false;
         }
         self.set_next_buddy(target.entity());

@@ -97,6 +97,7 @@ impl<'a> Replay<'a> {
             proven_normal: BTreeSet::new(),
             snapshot: Snapshot::None,
         };
+        replay.class.imitate_min_slice();
         replay.build_groups(records);
         replay
     }
