@@ -71,12 +71,12 @@ impl Class {
                 pse = self.ents[pse.index()].parent.unwrap_or(pse);
             }
             if d >= pd {
-                self.set_next_entity(se, h);
+                self.set_next_entity(se, true, h);
                 se = self.ents[se.index()].parent.unwrap_or(se);
             }
         }
         self.put_prev_entity(pse, h);
-        self.set_next_entity(se, h);
+        self.set_next_entity(se, true, h);
     }
 
     /// Puts the current fair task back, at every level, because another class takes the CPU.
@@ -89,12 +89,30 @@ impl Class {
         }
     }
 
-    /// Makes a queued fair task current at every level.
+    /// Makes a queued fair task current at every level, because it was picked.
     pub fn set_next_task<H: Hooks>(&mut self, cpu: CpuId, t: TaskId, now: Ns, h: &mut H) {
+        self.set_next_chain(cpu, t, true, now, h);
+    }
+
+    /// Makes a queued fair task current again that was put back for a change of its attributes.
+    ///
+    /// The same as [`Class::set_next_task`] up to 6.19; from 7.0 on it gives no new slice protection.
+    pub fn restore_task<H: Hooks>(&mut self, cpu: CpuId, t: TaskId, now: Ns, h: &mut H) {
+        self.set_next_chain(cpu, t, false, now, h);
+    }
+
+    fn set_next_chain<H: Hooks>(
+        &mut self,
+        cpu: CpuId,
+        t: TaskId,
+        picked: bool,
+        now: Ns,
+        h: &mut H,
+    ) {
         self.set_clock(cpu, now);
         let mut level = Some(t.entity());
         while let Some(se) = level {
-            self.set_next_entity(se, h);
+            self.set_next_entity(se, picked, h);
             let q = self.ents[se.index()].queue;
             // A newly current level starts with quota, or it could run past its limit unnoticed.
             self.account_runtime(q, 0, h);
@@ -102,13 +120,14 @@ impl Class {
         }
     }
 
-    pub(crate) fn set_next_entity<H: Hooks>(&mut self, se: EntityId, h: &mut H) {
+    fn set_next_entity<H: Hooks>(&mut self, se: EntityId, picked: bool, h: &mut H) {
         let q = self.ents[se.index()].queue;
         self.clear_buddies(se);
         if self.ents[se.index()].on_rq {
             self.tree_remove(q, se);
             self.update_load_avg(q, se, Attach::No, true);
-            if self.profile.policy == Policy::Eevdf {
+            let protects = picked || !self.profile.protect_at_pick_only;
+            if self.profile.policy == Policy::Eevdf && protects {
                 self.set_protection(q, se);
             }
         }

@@ -1042,12 +1042,31 @@ impl Hooks for Lock<'_> {
             return false;
         };
         let addr = self.addr(owner);
-        let next = self
-            .ahead()
-            .find(|r| !matches!(r.kind, Kind::Deadline | Kind::Curr | Kind::Lag))
-            .is_some_and(|r| {
-                r.kind == Kind::Dequeue && r.caller == Caller::Throttle && r.get(Field::Se) == addr
-            });
+        let (o, q) = (class.entity(owner), class.queue(queue));
+        if !o.on_rq {
+            // A group out of quota whose first task arrives is throttled without a step of its own: the
+            // walk just does not go on to its entity.
+            let silent = q.nr_queued == 1
+                && q.curr.is_none()
+                && !self.lost
+                && self
+                    .ahead()
+                    .next()
+                    .is_some_and(|r| !(r.kind == Kind::Enqueue && r.get(Field::Se) == addr));
+            if silent {
+                self.input("throttling of a group");
+            }
+            return silent;
+        }
+        let next = !self.lost
+            && self
+                .ahead()
+                .find(|r| !matches!(r.kind, Kind::Deadline | Kind::Curr | Kind::Lag))
+                .is_some_and(|r| {
+                    r.kind == Kind::Dequeue
+                        && r.caller == Caller::Throttle
+                        && r.get(Field::Se) == addr
+                });
         if next {
             self.input("throttling of a group");
         }
