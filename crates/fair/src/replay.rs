@@ -160,8 +160,55 @@ impl Class {
     }
 
     /// Changes the weight of a group entity to a recorded one.
-    pub fn reweight_group<H: Hooks>(&mut self, se: EntityId, weight: Weight, h: &mut H) {
+    pub fn reweight_group<H: Hooks>(&mut self, se: EntityId, weight: Weight, now: Ns, h: &mut H) {
+        let cpu = self.queues[self.ents[se.index()].queue.index()].cpu;
+        self.set_clock(cpu, now);
         self.reweight_entity(se, Load::of_weight(weight), h);
+    }
+
+    /// Whether idleness alone decides a wakeup of `wakee` against `curr` (section 8.1 step 7), or the wakee is idle.
+    #[must_use]
+    pub fn idle_decides(&self, curr: TaskId, wakee: TaskId) -> bool {
+        let (s, p) = self.matching_pair(curr.entity(), wakee.entity());
+        let idle = |e: EntityId| self.ents[e.index()].is_idle();
+        idle(s) != idle(p) || self.ents[wakee.index()].policy == TaskPolicy::Idle
+    }
+
+    /// Marks a group as idle (`cpu.idle`) or not, and counts its tasks so from now on.
+    pub fn assume_group_idle(&mut self, g: crate::GroupId, idle: bool) {
+        if self.groups[g.index()].idle == idle || g == crate::GroupId::ROOT {
+            return;
+        }
+        for i in 0..self.groups[g.index()].queues.len() {
+            let own = &self.queues[self.groups[g.index()].queues[i].index()];
+            let delta = own.h_nr_queued - own.h_nr_idle;
+            let se = self.groups[g.index()].entities[i];
+            self.ents[se.index()].idle_group = idle;
+            if self.ents[se.index()].on_rq {
+                let n = &mut self.queues[self.ents[se.index()].queue.index()].idle_nr;
+                *n = if idle { *n + 1 } else { *n - 1 };
+            }
+            let mut level = Some(se);
+            while let Some(s) = level {
+                let e = &self.ents[s.index()];
+                if !e.on_rq {
+                    break;
+                }
+                let q = e.queue;
+                level = e.parent;
+                let n = &mut self.queues[q.index()].h_nr_idle;
+                *n = if idle {
+                    *n + delta
+                } else {
+                    n.saturating_sub(delta)
+                };
+                // Above an idle group its tasks count as idle already.
+                if self.groups[self.queues[q.index()].group.index()].idle {
+                    break;
+                }
+            }
+        }
+        self.groups[g.index()].idle = idle;
     }
 
     /// Sets a task's policy without any other effect.

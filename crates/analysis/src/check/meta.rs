@@ -1,8 +1,6 @@
-//! The description beside a recording (`meta.json`): settings in force and what the tasks were.
+//! The description beside a recording (`meta.json`): the settings in force.
 
-use std::collections::BTreeMap;
-
-use schedlab_fair::{Features, Ns, Profile, TaskPolicy};
+use schedlab_fair::{Features, Ns, Profile};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -39,8 +37,7 @@ pub enum MetaError {
 impl CheckOptions {
     /// Reads the options out of a recording's description.
     ///
-    /// `settings` holds the kernel release, then lines `features: …`, `base_slice_ns: …`; `results` the tasks
-    /// with pid and specification.
+    /// `settings` holds the kernel release, then lines `features: …`, `base_slice_ns: …`.
     ///
     /// # Errors
     ///
@@ -73,7 +70,6 @@ impl CheckOptions {
                 })?;
             }
         }
-        options.policies = policies(&meta);
         Ok(options)
     }
 }
@@ -117,45 +113,21 @@ fn strings<'a>(meta: &'a Value, key: &str) -> Result<Vec<&'a str>, MetaError> {
     }
 }
 
-/// Policies by pid, from the specifications of the tasks (`KIND:key=value,…`).
-fn policies(meta: &Value) -> BTreeMap<i64, TaskPolicy> {
-    let mut out = BTreeMap::new();
-    let tasks = meta.get("results").and_then(Value::as_array);
-    for task in tasks.into_iter().flatten() {
-        let (Some(pid), Some(spec)) = (
-            task.get("pid").and_then(Value::as_i64),
-            task.get("spec").and_then(Value::as_str),
-        ) else {
-            continue;
-        };
-        let policy = spec
-            .split([':', ','])
-            .find_map(|pair| pair.strip_prefix("policy="));
-        match policy {
-            Some("batch") => out.insert(pid, TaskPolicy::Batch),
-            _ => None,
-        };
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use schedlab_fair::Feature;
 
     #[test]
-    fn reads_switches_slice_and_policies() {
+    fn reads_switches_and_slice() {
         let o = CheckOptions::from_meta(
-            r#"{"settings": ["6.12.117+deb12-cloud-amd64", "features: NO_PLACE_LAG RUN_TO_PARITY ", "base_slice_ns: 6000000"],
-                "results": [{"pid": 7, "spec": "hog:name=b,policy=batch"}, {"pid": 8, "spec": "hog:name=h"}]}"#,
+            r#"{"settings": ["6.12.117+deb12-cloud-amd64", "features: NO_PLACE_LAG RUN_TO_PARITY ", "base_slice_ns: 6000000", "hz: 1000"]}"#,
         )
         .unwrap();
         assert_eq!(o.profile.name, "6.12-stable");
         assert!(!o.profile.features.has(Feature::PlaceLag));
         assert_eq!(o.profile.tunables.base_slice, Some(Ns(6_000_000)));
-        assert_eq!(o.policies.get(&7), Some(&TaskPolicy::Batch));
-        assert_eq!(o.policies.get(&8), None);
+        assert_eq!(o.hz, 1000);
     }
 
     #[test]

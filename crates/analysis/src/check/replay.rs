@@ -21,8 +21,6 @@ pub struct CheckOptions {
     pub profile: Profile,
     /// Its tick rate.
     pub hz: u32,
-    /// Policies by pid, where the recording's description tells them.
-    pub policies: BTreeMap<i64, TaskPolicy>,
 }
 
 impl Default for CheckOptions {
@@ -31,7 +29,6 @@ impl Default for CheckOptions {
         Self {
             profile: Profile::default(),
             hz: 250,
-            policies: BTreeMap::new(),
         }
     }
 }
@@ -51,13 +48,13 @@ struct Replay<'a> {
     class: Class,
     shadow: Shadow,
     lock: Lock<'a>,
-    options: &'a CheckOptions,
     /// Records before this one are in the shadow.
     shadowed: usize,
     /// The class's state is known and stepped in lock with the records.
     settled: bool,
     picked: Option<TaskId>,
-    proven_normal: BTreeSet<i64>,
+    /// Tasks whose policy may have changed since a wakeup last told it: first seen, or reweighted.
+    policy_open: BTreeSet<EntityId>,
     snapshot: Snapshot,
 }
 
@@ -90,11 +87,10 @@ impl<'a> Replay<'a> {
                     .map(|r| r.get(Field::Se))
                     .collect(),
             },
-            options,
             shadowed: 0,
             settled: false,
             picked: None,
-            proven_normal: BTreeSet::new(),
+            policy_open: BTreeSet::new(),
             snapshot: Snapshot::None,
         };
         replay.class.imitate_min_slice();
@@ -292,6 +288,19 @@ impl<'a> Replay<'a> {
     fn catch_up(&mut self) {
         for r in &self.lock.records[self.shadowed..self.lock.pos] {
             self.shadow.apply(r);
+            if r.kind == Kind::Reweight && r.get(Field::Grp) != 0 {
+                // On one CPU only an idle group weighs as little as an idle task.
+                if let Some(q) = self
+                    .shadow
+                    .queues
+                    .get(&r.get(Field::Grp))
+                    .and_then(|q| q.id)
+                {
+                    let idle = r.get(Field::Neww) == Weight::IDLE.0;
+                    self.class
+                        .assume_group_idle(self.class.queue(q).group, idle);
+                }
+            }
         }
         self.shadowed = self.lock.pos;
     }
@@ -391,12 +400,10 @@ impl<'a> Replay<'a> {
             // A slice other than the default may be an old default that the next request replaces.
             state.custom_slice = slice != base || e.grp != 0;
         }
-        let (pid, is_task, cfs, sum_known) = (e.pid, e.grp == 0, e.cfs, e.sum.is_some());
+        let (is_task, cfs, sum_known) = (e.grp == 0, e.cfs, e.sum.is_some());
         if is_task {
             self.set_group(TaskId(se.0), cfs);
-            if let Some(&policy) = self.options.policies.get(&pid) {
-                self.class.assume_policy(TaskId(se.0), policy);
-            }
+            self.policy_open.insert(se);
         }
         self.class.set_recorded(se, &state);
         if sum_known {
@@ -461,7 +468,7 @@ impl<'a> Replay<'a> {
                 }
             }
             (Kind::SetNext, _) => self.set_next(r, now, picked),
-            (Kind::Reweight, _) => self.reweight(r),
+            (Kind::Reweight, _) => self.reweight(r, now),
             _ => {}
         }
     }
@@ -557,12 +564,8 @@ impl<'a> Replay<'a> {
         };
         let t = TaskId(wakee.0);
         let goes_on = self.lock.curr_follows(Caller::WakeupPreempt);
-        if goes_on {
-            self.proven_normal.insert(pid);
-        } else if self.could_be_batch(t, pid) {
-            self.class.assume_policy(t, TaskPolicy::Batch);
-            self.lock
-                .input("policy BATCH, told by wakeups that do not preempt");
+        if self.policy_open.contains(&wakee) {
+            self.learn_policy(t, goes_on);
         }
         let before = self.class.resched(CPU);
         let flags = Wake(r.get(Field::Fl) as u32);
@@ -574,27 +577,40 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// BATCH shows in nothing but that its wakeups do not preempt; it is set by a system call, which reweights.
+    fn learn_policy(&mut self, t: TaskId, goes_on: bool) {
+        let policy = self.class.entity(t.entity()).policy;
+        if policy == TaskPolicy::Idle || !(goes_on || self.only_policy_explains(t)) {
+            return;
+        }
+        let told = if goes_on {
+            TaskPolicy::Normal
+        } else {
+            TaskPolicy::Batch
+        };
+        if told != policy {
+            self.lock
+                .input("policy, told by whether a wakeup may preempt");
+        }
+        self.class.assume_policy(t, told);
+        self.policy_open.remove(&t.entity());
+    }
+
     /// Whether only the wakee's policy can be why the kernel ended a wakeup check early.
-    fn could_be_batch(&self, t: TaskId, pid: i64) -> bool {
+    fn only_policy_explains(&self, t: TaskId) -> bool {
         let Some(curr) = self.class.curr(CPU) else {
             return false;
         };
-        let idle = |t: TaskId| self.class.entity(t.entity()).policy == TaskPolicy::Idle;
+        let queue = self.class.entity(t.entity()).queue;
         self.class.resched(CPU) == Resched::None
             && curr != t
-            && !idle(t)
-            && !idle(curr)
-            && self.class.entity(t.entity()).policy == TaskPolicy::Normal
-            && !self.proven_normal.contains(&pid)
-            && !self.options.policies.contains_key(&pid)
             && self
                 .class
                 .profile()
                 .features
                 .has(schedlab_fair::Feature::WakeupPreemption)
-            && !self
-                .class
-                .throttled_hierarchy(self.class.entity(t.entity()).queue)
+            && !self.class.throttled_hierarchy(queue)
+            && !self.class.idle_decides(curr, t)
     }
 
     /// An accounting step at the start of an operation: its caller tells which one it is.
@@ -613,7 +629,10 @@ impl<'a> Replay<'a> {
                     self.lock.pos = records.len();
                     return;
                 };
-                if let Some(t) = self.task_at(d.get(Field::Se)) {
+                if d.caller == Caller::Throttle {
+                    // A put that throttles its queue first.
+                    self.put_or_switch(i, now, picked);
+                } else if let Some(t) = self.task_at(d.get(Field::Se)) {
                     if self.class.is_on_rq(t) {
                         let flags = Dequeue(d.get(Field::Fl) as u32);
                         self.class.dequeue_task(CPU, t, flags, now, &mut self.lock);
@@ -623,21 +642,10 @@ impl<'a> Replay<'a> {
             Caller::PickTask | Caller::PickNextTask => {
                 self.picked = self.class.pick_task(CPU, now, &mut self.lock);
             }
-            Caller::PutPrevEntity => {
-                let put = records[i..].iter().find(|r| r.kind == Kind::PutPrev);
-                match put {
-                    Some(p) if p.caller == Caller::PickNextTask => self.switch(now, picked),
-                    Some(p) => {
-                        if let Some(t) = self.task_at(p.get(Field::Se)) {
-                            self.class.put_prev_task(CPU, t, now, &mut self.lock);
-                        }
-                    }
-                    None => self.lock.pos = records.len(),
-                }
-            }
+            Caller::PutPrevEntity => self.put_or_switch(i, now, picked),
             Caller::ReweightEntity => {
                 if let Some(r) = records[i..].iter().find(|r| r.kind == Kind::Reweight) {
-                    self.reweight(r);
+                    self.reweight(r, now);
                 }
             }
             Caller::Other => {
@@ -645,6 +653,20 @@ impl<'a> Replay<'a> {
                 self.picked = picked;
             }
             _ => {}
+        }
+    }
+
+    /// The operation to which the next put belongs: a switch between fair tasks, or the put of a whole chain.
+    fn put_or_switch(&mut self, from: usize, now: Ns, picked: Option<TaskId>) {
+        let records = self.lock.records;
+        match records[from..].iter().find(|r| r.kind == Kind::PutPrev) {
+            Some(p) if p.caller == Caller::PickNextTask => self.switch(now, picked),
+            Some(p) => {
+                if let Some(t) = self.task_at(p.get(Field::Se)) {
+                    self.class.put_prev_task(CPU, t, now, &mut self.lock);
+                }
+            }
+            None => self.lock.pos = records.len(),
         }
     }
 
@@ -680,7 +702,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn reweight(&mut self, r: &Record) {
+    fn reweight(&mut self, r: &Record, now: Ns) {
         let Some(se) = self.shadow.ents.get(&r.get(Field::Se)).and_then(|e| e.id) else {
             // A task that was never on a queue here.
             self.lock.undecided("reweight of a task not seen before");
@@ -691,11 +713,12 @@ impl<'a> Replay<'a> {
         if self.class.entity(se).is_task() {
             if !self.class.entity(se).on_rq {
                 self.follow_slice(TaskId(se.0), r);
+                self.policy_open.insert(se);
                 self.class
                     .reweight_task(TaskId(se.0), weight, &mut self.lock);
             }
         } else {
-            self.class.reweight_group(se, weight, &mut self.lock);
+            self.class.reweight_group(se, weight, now, &mut self.lock);
         }
     }
 }
