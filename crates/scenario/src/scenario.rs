@@ -157,6 +157,16 @@ impl Scenario {
             start_jitter,
             warnings: Vec::new(),
         };
+        if let Some(f) = reader.get("machine")
+            && !scenario.machine.capacity.is_empty()
+        {
+            scenario.warnings.push(Warning {
+                place: f.node.place.clone(),
+                key: f.path,
+                note: "that its CPUs differ in speed is not simulated: all run at full capacity"
+                    .into(),
+            });
+        }
         let has_tasks = reader.get("task").is_some() || reader.get("workload").is_some();
         if let Some(f) = reader.get("rtapp") {
             if has_tasks {

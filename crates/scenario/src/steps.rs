@@ -405,7 +405,7 @@ impl Objects {
 pub(crate) fn takes_time(op: &Op) -> bool {
     match op {
         Op::Run { work, .. } => !matches!(work, Dur::Fixed(Ns(0))),
-        Op::Sleep(_) | Op::BlockIo(_) | Op::Timer { .. } | Op::Exit => true,
+        Op::Sleep(_) | Op::BlockIo(_) | Op::Timer { .. } | Op::Beat { .. } | Op::Exit => true,
         Op::Loop { body, .. } => body.iter().any(takes_time),
         _ => false,
     }

@@ -2,7 +2,8 @@
 
 /// The known name closest to `name`, if it is close enough to be a slip of the hand.
 pub(crate) fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).max(1);
+    // Of very short names every other one is a single slip away.
+    let limit = name.chars().count() / 3;
     known
         .iter()
         .map(|k| (distance(name, k, limit), k))
@@ -47,5 +48,6 @@ mod tests {
         assert_eq!(closest("bas_slcie", &known), Some("base_slice"));
         assert_eq!(closest("hgo", &["hog".to_string()]), Some("hog"));
         assert_eq!(closest("nice", &known), None);
+        assert_eq!(closest("w", &["p".to_string()]), None);
     }
 }

@@ -369,22 +369,11 @@ impl TaskReader<'_> {
         }
     }
 
-    /// Tasks of one program. Timers are per task, so each gets a copy with its own if there are any.
+    /// Tasks of one program. Each has timers of its own, although the program names them only once.
     fn instances(&mut self, name: &str, count: u32, ops: Vec<Op>, a: &Attributes) {
-        let timers = has_timer(&ops);
-        let mut program = None;
+        let program = self.plan.program(name, ops);
         let shared_space = self.plan.space();
         for i in 0..count {
-            let id = match program {
-                Some(id) if !timers => id,
-                Some(_) => {
-                    let mut own = Names::default();
-                    let ops = own_timers(&ops, self.plan, &mut own);
-                    self.plan.program(name, ops)
-                }
-                None => self.plan.program(name, ops.clone()),
-            };
-            program = Some(id);
             let mm = if a.threads || i == 0 {
                 shared_space
             } else {
@@ -396,7 +385,7 @@ impl TaskReader<'_> {
                 } else {
                     format!("{name}-{i}")
                 },
-                program: id,
+                program,
                 sched: a.sched,
                 slice: a.slice,
                 affinity: a.affinity.clone(),
@@ -488,38 +477,4 @@ pub(crate) fn sched(reader: &Reader<'_>) -> Result<Sched, Error> {
             ))
         }
     }
-}
-
-fn has_timer(ops: &[Op]) -> bool {
-    ops.iter().any(|op| match op {
-        Op::Timer { .. } => true,
-        Op::Loop { body, .. } => has_timer(body),
-        _ => false,
-    })
-}
-
-/// The same steps with timers of their own.
-pub(crate) fn own_timers(
-    ops: &[Op],
-    plan: &mut Plan,
-    own: &mut Names<schedlab_sim::program::TimerId>,
-) -> Vec<Op> {
-    ops.iter()
-        .map(|op| match op {
-            Op::Timer {
-                timer,
-                period,
-                absolute,
-            } => Op::Timer {
-                timer: own.get_or(&timer.0.to_string(), || plan.timer()),
-                period: *period,
-                absolute: *absolute,
-            },
-            Op::Loop { times, body } => Op::Loop {
-                times: *times,
-                body: own_timers(body, plan, own),
-            },
-            other => other.clone(),
-        })
-        .collect()
 }

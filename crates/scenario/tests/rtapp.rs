@@ -158,6 +158,14 @@ fn instances_count_up_and_share_only_what_is_not_unique() {
     assert_eq!(app.plan.barriers, [3]);
     assert_eq!(app.plan.timers, 3);
     assert_eq!(app.plan.tasks[2].start, Ns::from_us(250));
+    let warned: Vec<String> = app.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warned,
+        [
+            "w.json:3:55: `tasks.c.timer`: 2 threads share this timer in rt-app; here each has its own, as with a name \
+          that begins with `unique`"
+        ]
+    );
 }
 
 #[test]
@@ -259,7 +267,7 @@ fn what_does_not_fit_the_machine_or_itself() {
     );
     assert_eq!(
         event_error("\"run\": 5, \"fork\": \"u\""),
-        "w.json:2:19: `tasks.t.fork`: there is no thread `u`; did you mean `t`?; expected one of: t"
+        "w.json:2:19: `tasks.t.fork`: there is no thread `u`; expected one of: t"
     );
     assert_eq!(
         error("{\"global\": {}}"),

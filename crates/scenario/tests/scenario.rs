@@ -121,12 +121,6 @@ program = [{ loop = "forever", steps = ["recv q 64", "run 1us nopreempt"] }]
             cond_resched: Some(Ns::from_us(5))
         }
     );
-    // Each task has its own timer.
-    let timers: Vec<&Op> = s.plan.tasks[..3]
-        .iter()
-        .map(|t| s.plan.programs[t.program.0 as usize].ops.last().unwrap())
-        .collect();
-    assert!(timers[0] != timers[1] && timers[1] != timers[2]);
     assert_eq!(s.plan.channels.len(), 1);
 }
 
@@ -197,6 +191,40 @@ fn hackbench_with_the_programs_and_with_lkps_words() {
     assert_eq!(s.machine.cpus(), 2);
     assert!(!s.kernel.profile.features.has(Feature::DelayZero));
     assert_eq!(s.duration, Some(Ns::from_ms(3)));
+}
+
+#[test]
+fn what_is_accepted_without_effect_is_said() {
+    let s = parse(&format!("machine = \"phone-6\"\n{HOG}"));
+    let warned: Vec<String> = s.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warned,
+        [
+            "s.toml:1:11: `machine`: that its CPUs differ in speed is not simulated: all run at full capacity"
+        ]
+    );
+}
+
+#[test]
+fn templates_and_names_of_running_tasks() {
+    let text = "[[task]]\nname = \"p\"\nprogram = [\"fork c\", \"resume w-1\", \"wait_children\"]\n\
+                [[task]]\nname = \"w\"\ncount = 2\nprogram = [\"suspend\"]\n\
+                [[task]]\nname = \"c\"\ncount = 0\nnice = 3\nprogram = [\"run 1ms\"]\n";
+    let s = parse(text);
+    let child = s.plan.programs.iter().find(|p| p.name == "c").unwrap();
+    assert_eq!(child.ops[0], Op::SetSched(Sched::Other { nice: 3 }));
+    assert_eq!(
+        error(&text.replace("w-1", "w")),
+        "s.toml:3:22: `task[0].program[1]`: there is no task `w`; expected one of: p, w-0, w-1, c"
+    );
+    assert_eq!(
+        error(&text.replace("nice = 3", "start = \"1ms\"")),
+        "s.toml:11:9: `task[2].start`: has no effect in a template for fork (count = 0)"
+    );
+    assert_eq!(
+        error(&text.replace("fork c", "fork w")),
+        "s.toml:3:12: `task[0].program[0]`: there is no task with count = 0 (a template for fork) `w`; expected one of: c"
+    );
 }
 
 #[test]

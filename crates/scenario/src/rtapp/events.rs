@@ -35,6 +35,8 @@ pub(super) struct EventReader<'a> {
     pub(super) warnings: &'a mut Vec<Warning>,
     /// Name of the thread as the file has it.
     pub(super) thread: &'a str,
+    /// Number of the instance that is read.
+    pub(super) instance: u32,
     /// Names of all threads.
     pub(super) threads: &'a [String],
     /// Whether the thread is created by `fork`.
@@ -161,7 +163,9 @@ impl EventReader<'_> {
         let timer = if named.starts_with("unique") {
             self.own_timers.get_or(named, || plan.timer())
         } else {
-            self.objects.timer(plan, named)
+            let thread = (self.thread, self.instance);
+            let written = (&field.json.place, field.path.as_str());
+            self.objects.timer(plan, named, thread, written)
         };
         Ok(vec![Op::Timer {
             timer,

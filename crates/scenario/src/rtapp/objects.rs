@@ -1,9 +1,10 @@
 //! Objects that rt-app makes as they are named: mutexes, conditions, barriers, timers, semaphores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_sim::program::{BarrierId, CondId, LockId, LockKind, ProgramId, SemId, TimerId};
 
+use crate::error::{Place, Warning};
 use crate::plan::{Names, Plan};
 
 /// Objects of the whole file, by name.
@@ -14,10 +15,18 @@ pub(super) struct Objects {
     barriers: Names<BarrierId>,
     barrier_uses: BTreeMap<BarrierId, u32>,
     sems: Names<SemId>,
-    /// Timers that several threads share.
+    /// Timers that several threads may share.
     timers: Names<TimerId>,
+    timer_users: BTreeMap<TimerId, TimerUse>,
     /// Programs of threads with `instance: 0`, and of those that are forked although they also run from the start.
     pub(super) templates: Names<ProgramId>,
+}
+
+/// Who uses a timer, and where that is first written.
+struct TimerUse {
+    place: Place,
+    key: String,
+    threads: BTreeSet<(String, u32)>,
 }
 
 impl Objects {
@@ -39,8 +48,25 @@ impl Objects {
         self.sems.get_or(name, || plan.sem(0))
     }
 
-    pub(super) fn timer(&mut self, plan: &mut Plan, name: &str) -> TimerId {
-        self.timers.get_or(name, || plan.timer())
+    /// A timer that is not "unique"; `thread` is the user's name and number.
+    pub(super) fn timer(
+        &mut self,
+        plan: &mut Plan,
+        name: &str,
+        thread: (&str, u32),
+        written: (&Place, &str),
+    ) -> TimerId {
+        let timer = self.timers.get_or(name, || plan.timer());
+        self.timer_users
+            .entry(timer)
+            .or_insert_with(|| TimerUse {
+                place: written.0.clone(),
+                key: written.1.into(),
+                threads: BTreeSet::new(),
+            })
+            .threads
+            .insert((thread.0.into(), thread.1));
+        timer
     }
 
     /// One more user of a barrier: each mention of its name by each thread counts.
@@ -50,12 +76,23 @@ impl Objects {
         barrier
     }
 
-    /// Tells the barriers how many users they have.
-    pub(super) fn finish(&self, plan: &mut Plan) {
+    /// Tells the barriers how many users they have, and warns of timers that would be shared.
+    pub(super) fn finish(&self, plan: &mut Plan, warnings: &mut Vec<Warning>) {
         for (barrier, uses) in &self.barrier_uses {
             if let Some(count) = plan.barriers.get_mut(barrier.0 as usize) {
                 *count = *uses;
             }
+        }
+        for used in self.timer_users.values().filter(|u| u.threads.len() > 1) {
+            warnings.push(Warning {
+                place: used.place.clone(),
+                key: used.key.clone(),
+                note: format!(
+                    "{} threads share this timer in rt-app; here each has its own, as with a name that begins \
+                     with `unique`",
+                    used.threads.len()
+                ),
+            });
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn read(
         reader.thread(&object, member, warnings)?;
     }
     reader.forked(&object, warnings)?;
-    reader.objects.finish(&mut reader.plan);
+    reader.objects.finish(&mut reader.plan, warnings);
     Ok(reader.plan)
 }
 
@@ -102,7 +102,7 @@ impl ThreadReader<'_> {
                 // Built with the forked ones, if anything forks it.
                 continue;
             }
-            let ops = self.program(&object, &member.key, &thread, false, sink)?;
+            let ops = self.program(&object, &member.key, &thread, Some(i), sink)?;
             let index = self.plan.tasks.len();
             let program = self.plan.program(&member.key, ops);
             self.plan.tasks.push(TaskSpec {
@@ -158,7 +158,7 @@ impl ThreadReader<'_> {
             if thread.delay != Ns::ZERO {
                 ops.push(Op::Sleep(schedlab_sim::program::Dur::Fixed(thread.delay)));
             }
-            ops.extend(self.program(&object, &name, &thread, true, sink)?);
+            ops.extend(self.program(&object, &name, &thread, None, sink)?);
             if let Some(program) = self.objects.templates.get(&name)
                 && let Some(p) = self.plan.programs.get_mut(program.0 as usize)
             {
@@ -176,7 +176,7 @@ impl ThreadReader<'_> {
             )?;
             let thread = self.common(&object, &mut Vec::new())?;
             if thread.instances == 0 {
-                self.program(&object, &member.key, &thread, true, warnings)?;
+                self.program(&object, &member.key, &thread, None, warnings)?;
             }
         }
         Ok(())
@@ -291,13 +291,13 @@ impl ThreadReader<'_> {
         Ok(parent)
     }
 
-    /// The operations of one instance.
+    /// The operations of one instance; `None` is one that is forked.
     fn program(
         &mut self,
         object: &Object<'_>,
         name: &str,
         thread: &Thread,
-        forked: bool,
+        instance: Option<u32>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Op>, Error> {
         let phases = object.get("phases")?;
@@ -359,8 +359,9 @@ impl ThreadReader<'_> {
                 global: self.global,
                 warnings,
                 thread: name,
+                instance: instance.unwrap_or(u32::MAX),
                 threads: &names,
-                forked,
+                forked: instance.is_none(),
                 own_timers,
                 held,
             };
