@@ -295,7 +295,11 @@ impl Class {
         Counts {
             queued: queue.h_nr_queued,
             runnable: queue.h_nr_runnable,
-            idle: if idle_group { queue.h_nr_queued } else { queue.h_nr_idle },
+            idle: if idle_group {
+                queue.h_nr_queued
+            } else {
+                queue.h_nr_idle
+            },
         }
     }
 
@@ -528,7 +532,9 @@ impl Class {
             return false;
         }
         e.in_limbo = false;
-        self.queues[e.queue.index()].limbo.retain(|&other| other != t);
+        self.queues[e.queue.index()]
+            .limbo
+            .retain(|&other| other != t);
         true
     }
 

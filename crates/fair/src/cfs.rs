@@ -269,21 +269,21 @@ impl Class {
             } else {
                 earlier(queue.tree.second())
             };
-            if let Some(second) = second {
-                if self.gives_way(second, left) < 1 {
-                    se = second;
-                }
+            if let Some(second) = second
+                && self.gives_way(second, left) < 1
+            {
+                se = second;
             }
         }
-        if let Some(next) = queue.next {
-            if self.gives_way(next, left) < 1 {
-                return Some(next);
-            }
+        if let Some(next) = queue.next
+            && self.gives_way(next, left) < 1
+        {
+            return Some(next);
         }
-        if let Some(last) = queue.last {
-            if self.gives_way(last, left) < 1 {
-                return Some(last);
-            }
+        if let Some(last) = queue.last
+            && self.gives_way(last, left) < 1
+        {
+            return Some(last);
         }
         Some(se)
     }

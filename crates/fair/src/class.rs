@@ -185,7 +185,11 @@ impl Class {
         let id = GroupId(self.groups.len() as u32);
         let mut group = Group {
             parent: Some(parent),
-            shares: if attr.idle { Weight::IDLE } else { clamp_shares(attr.shares) },
+            shares: if attr.idle {
+                Weight::IDLE
+            } else {
+                clamp_shares(attr.shares)
+            },
             idle: attr.idle,
             load_avg: 0,
             queues: Vec::new(),

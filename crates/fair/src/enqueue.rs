@@ -189,10 +189,10 @@ impl Class {
         self.update_load_avg(q, se, Attach::No, true);
         self.tell_runnable(se);
         self.update_group_weight(se, h);
-        if self.profile.custom_slice {
-            if let Some(slice) = slice {
-                self.set_group_slice(se, slice);
-            }
+        if self.profile.custom_slice
+            && let Some(slice) = slice
+        {
+            self.set_group_slice(se, slice);
         }
         self.min_slice(q)
     }
@@ -253,7 +253,11 @@ impl Class {
         self.update_load_avg(q, se, Attach::Yes, true);
         self.tell_runnable(se);
         self.update_group_weight(se, h);
-        if if cfs { self.places_cfs(se, flags) } else { !is_curr } {
+        if if cfs {
+            self.places_cfs(se, flags)
+        } else {
+            !is_curr
+        } {
             self.place_entity(q, se, flags, h);
         }
         self.account_enqueue(q, se);

@@ -343,10 +343,8 @@ fn scale(x: i64, old: Load, new: Load) -> i64 {
 
 /// `tg_shares · load / total`, clamped to 2 and `tg_shares`.
 pub(crate) fn shares(tg_shares: Weight, load: u64, total: u64) -> Weight {
-    let mut s = tg_shares.0 * load;
-    if total != 0 {
-        s /= total;
-    }
+    let product = tg_shares.0.saturating_mul(load);
+    let s = product.checked_div(total).unwrap_or(product);
     Weight(s.clamp(Weight::MIN_SHARES.0, tg_shares.0.max(Weight::MIN_SHARES.0)))
 }
 

@@ -170,12 +170,11 @@ impl Class {
             BuddyPick::PickBuddy => self.feat(Feature::PickBuddy),
             BuddyPick::InPick => false,
         };
-        if buddy_first {
-            if let Some(next) = self.queues[q.index()].next {
-                if self.entity_eligible(next) {
-                    return Some(next);
-                }
-            }
+        if buddy_first
+            && let Some(next) = self.queues[q.index()].next
+            && self.entity_eligible(next)
+        {
+            return Some(next);
         }
         let se = self.pick_eevdf(q, true);
         h.point(self, Point::Pick, q, se);
@@ -199,13 +198,13 @@ impl Class {
         }
         let (s, l) = self.sums(q);
         let ok = |v| eligible(s, l, queue.anchor, v);
-        if self.profile.buddy_pick == BuddyPick::InPick && protect && self.feat(Feature::PickBuddy)
+        if self.profile.buddy_pick == BuddyPick::InPick
+            && protect
+            && self.feat(Feature::PickBuddy)
+            && let Some(next) = queue.next
+            && ok(self.ents[next.index()].vruntime)
         {
-            if let Some(next) = queue.next {
-                if ok(self.ents[next.index()].vruntime) {
-                    return Some(next);
-                }
-            }
+            return Some(next);
         }
         let curr = curr.filter(|c| ok(self.ents[c.index()].vruntime));
         if let Some(c) = curr {

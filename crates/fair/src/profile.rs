@@ -218,7 +218,13 @@ macro_rules! rule {
 
 /// Whether two names are the same but for letter case and `_` against `-`.
 fn same_name(a: &str, b: &str) -> bool {
-    let plain = |c: u8| if c == b'_' { b'-' } else { c.to_ascii_lowercase() };
+    let plain = |c: u8| {
+        if c == b'_' {
+            b'-'
+        } else {
+            c.to_ascii_lowercase()
+        }
+    };
     a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
 }
 

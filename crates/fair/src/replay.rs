@@ -88,6 +88,8 @@ impl Class {
             queue.load_weight = 0;
             queue.throttled = false;
             queue.throttle_count = 0;
+            queue.throttled_at = None;
+            queue.pelt_frozen_at = None;
         }
         self.rqs[cpu.index()].nr_fair = 0;
     }

@@ -107,6 +107,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// Number of entities.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -209,13 +210,6 @@ impl Timeline {
         self.iter().nth(1)
     }
 
-    /// Last entity in order.
-    pub(crate) fn last(&self) -> Option<EntityId> {
-        let head = self.heads.last()?;
-        let block = &self.blocks[head.block as usize];
-        Some(EntityId(block.slots[block.len - 1].ent))
-    }
-
     /// First entity in order whose vruntime passes `eligible`.
     ///
     /// `eligible` must hold for every vruntime before one for which it holds.
@@ -252,6 +246,39 @@ impl Timeline {
             .iter()
             .flat_map(|h| self.blocks[h.block as usize].used())
             .map(|s| EntityId(s.ent))
+    }
+
+    /// Whether order or aggregates are wrong, and what.
+    pub(crate) fn disorder(&self) -> Option<&'static str> {
+        let mut prev: Option<Key> = None;
+        let mut n = 0;
+        for head in &self.heads {
+            let block = &self.blocks[head.block as usize];
+            if block.len == 0 {
+                return Some("an empty block");
+            }
+            for s in block.used() {
+                if prev.is_some_and(|p| !p.before(s.key)) {
+                    return Some("entities out of order");
+                }
+                prev = Some(s.key);
+                n += 1;
+            }
+            let true_head = block.summary(head.block);
+            if head.last != true_head.last {
+                return Some("a block's last key is wrong");
+            }
+            if (head.min_vruntime, head.min_slice, head.max_slice)
+                != (
+                    true_head.min_vruntime,
+                    true_head.min_slice,
+                    true_head.max_slice,
+                )
+            {
+                return Some("an aggregate is not the true minimum or maximum");
+            }
+        }
+        (n != self.len).then_some("the number of entities is wrong")
     }
 
     /// Index of the block that holds `key` or would; the number of blocks if it lies behind all.

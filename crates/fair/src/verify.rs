@@ -59,10 +59,10 @@ impl Class {
     pub(crate) fn debug_verify(&self, cpu: CpuId) {
         if cfg!(debug_assertions) {
             let root = &self.queues[self.rqs[cpu.index()].cfs.index()];
-            if root.h_nr_queued <= 64 {
-                if let Err(v) = self.verify(cpu) {
-                    debug_assert!(false, "{v}");
-                }
+            if root.h_nr_queued <= 64
+                && let Err(v) = self.verify(cpu)
+            {
+                debug_assert!(false, "{v}");
             }
         }
     }
@@ -80,6 +80,8 @@ impl Class {
         let mut load = 0;
         let mut h_queued = 0;
         let mut h_runnable = 0;
+        let mut h_idle = 0;
+        let mut idle = 0;
         let mut sum_w = 0;
         let mut sum_wv = 0;
         let mut order: Option<EntityId> = None;
@@ -91,24 +93,35 @@ impl Class {
             }
             nr += 1;
             load += e.load.weight.0;
+            idle += u32::from(e.is_idle());
             match e.my_q {
                 Some(below) => {
-                    h_queued += self.queues[below.index()].h_nr_queued;
-                    h_runnable += self.queues[below.index()].h_nr_runnable;
+                    let b = &self.queues[below.index()];
+                    h_queued += b.h_nr_queued;
+                    h_runnable += b.h_nr_runnable;
+                    h_idle += if e.idle_group {
+                        b.h_nr_queued
+                    } else {
+                        b.h_nr_idle
+                    };
+                    if b.nr_queued == 0 && !e.sched_delayed {
+                        return fail(1, format!("group entity {se} is queued with nothing below"));
+                    }
                 }
                 None => {
                     h_queued += 1;
                     h_runnable += u32::from(!e.sched_delayed);
+                    h_idle += u32::from(e.is_idle());
                 }
             }
             if in_tree {
                 let w = e.load.weight.down();
                 sum_w += w;
                 sum_wv += i128::from(e.vruntime.minus(queue.anchor)) * i128::from(w);
-                if let (Some(prev), Policy::Eevdf) = (order, self.profile.policy) {
-                    if e.deadline.before(self.ents[prev.index()].deadline) {
-                        return fail(6, format!("{se} is queued behind a later deadline"));
-                    }
+                if let (Some(prev), Policy::Eevdf) = (order, self.profile.policy)
+                    && e.deadline.before(self.ents[prev.index()].deadline)
+                {
+                    return fail(6, format!("{se} is queued behind a later deadline"));
                 }
                 order = Some(se);
             }
@@ -122,6 +135,15 @@ impl Class {
                 format!(
                     "h_nr_queued {}, h_nr_runnable {} but {h_queued}, {h_runnable} below",
                     queue.h_nr_queued, queue.h_nr_runnable
+                ),
+            );
+        }
+        if (h_idle, idle) != (queue.h_nr_idle, queue.idle_nr) {
+            return fail(
+                2,
+                format!(
+                    "h_nr_idle {}, idle_nr {} but {h_idle} below, {idle} here",
+                    queue.h_nr_idle, queue.idle_nr
                 ),
             );
         }
@@ -140,8 +162,44 @@ impl Class {
                 ),
             );
         }
+        if let Some(what) = queue.tree.disorder() {
+            return fail(6, String::from(what));
+        }
+        self.verify_throttling(q)?;
         if nr > 0 && self.profile.policy == Policy::Eevdf {
             self.verify_virtual_time(q)?;
+        }
+        Ok(())
+    }
+
+    /// Invariant 16: a throttled queue is off its parent, and what is below knows it.
+    fn verify_throttling(&self, q: QueueId) -> Result<(), Violation> {
+        let queue = &self.queues[q.index()];
+        let fail = |what| {
+            Err(Violation {
+                invariant: 16,
+                queue: q,
+                what,
+            })
+        };
+        let owner = queue.owner.map(|o| &self.ents[o.index()]);
+        if self.cut_off(q) && owner.is_some_and(|o| o.on_rq) {
+            return fail(String::from("throttled, but queued in its parent"));
+        }
+        let above = owner.map_or(0, |o| self.queues[o.queue.index()].throttle_count);
+        let want = above + u32::from(queue.throttled);
+        if queue.throttle_count != want {
+            return fail(format!(
+                "throttle_count {} but {want} queues are throttled",
+                queue.throttle_count
+            ));
+        }
+        let waits = |t: &crate::TaskId| {
+            let e = &self.ents[t.index()];
+            e.in_limbo && !e.on_rq && e.queue == q
+        };
+        if !queue.limbo.iter().all(waits) {
+            return fail(String::from("a task waits for quota in the wrong place"));
         }
         Ok(())
     }
