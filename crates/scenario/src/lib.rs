@@ -1,4 +1,32 @@
 //! Machines, workloads, scenarios and studies as files.
+//!
+//! From the bottom up:
+//!
+//! - *Text with places*: TOML (`tree`) and JSON (`json`) keep where each key and value was written, `overrides` changes
+//!   a document as `--set` says, and `reader` refuses what nobody asked for. So every [`Error`] names file, line,
+//!   column, key and what was expected, whether the fault lies in a file or in an option.
+//! - *What runs*: `steps` and `tasks` for scenario files, [`RtApp`] for rt-app's, [`Hackbench`] for the built-in
+//!   workload; all end in a [`Plan`], programs and objects as data.
+//! - *Where*: [`Machine`], [`Kernel`] and `costs`.
+//! - *Whole*: a [`Scenario`] is one simulation ([`Scenario::run`]), a [`Study`] compares several ([`run_study`]).
+//!
+//! ```
+//! use schedlab_scenario::{Overrides, Scenario};
+//!
+//! let text = r#"
+//! machine = "flat-1"
+//! duration = "10ms"
+//! [[task]]
+//! name = "hog"
+//! count = 2
+//! kind = "hog"
+//! "#;
+//! let mut overrides = Overrides::new();
+//! overrides.push("task.hog.nice=5").unwrap();
+//! let scenario = Scenario::parse("two.toml", text, "".as_ref(), &overrides).unwrap();
+//! let outcome = scenario.run(|_event| {}).unwrap();
+//! assert_eq!(outcome.result.cpus[0].user, 10_000_000);
+//! ```
 
 mod builtin;
 mod channel;

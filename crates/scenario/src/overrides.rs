@@ -280,9 +280,7 @@ mod tests {
 
     fn value<'a>(node: &'a Node, path: &[&str]) -> &'a Value {
         path.iter()
-            .fold(Some(node), |n, key| {
-                n.and_then(Node::as_table).and_then(|t| t.get(key))
-            })
+            .try_fold(node, |n, key| n.as_table()?.get(key))
             .map_or(&Value::Bool(false), |n| &n.value)
     }
 

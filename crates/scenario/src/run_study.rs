@@ -103,7 +103,7 @@ pub fn run_study(
     for (variant, seed, figures) in lists {
         let mut run = Run::new(format!("seed={seed}"));
         for f in figures {
-            run = run.with(&format!("{}.{}", study.program, f.name), f.value)?;
+            run = run.with(format!("{}.{}", study.program, f.name), f.value)?;
         }
         set.add_run(&study.variants[variant].label, run)?;
     }

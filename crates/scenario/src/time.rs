@@ -41,7 +41,7 @@ fn decimal(number: &str, scale: u64) -> Option<u64> {
     let mut left = scale;
     for digit in fraction.chars() {
         let digit = u64::from(digit.to_digit(10)?);
-        if left % 10 != 0 {
+        if !left.is_multiple_of(10) {
             // Finer than a nanosecond: only zeros may follow.
             if digit != 0 {
                 return None;

@@ -229,10 +229,12 @@ fn templates_and_names_of_running_tasks() {
 
 #[test]
 fn unknown_keys() {
-    assert_eq!(
-        error(&format!("{HOG}nicee = 3\n")),
-        "s.toml:4:1: unknown key `task[0].nicee`; did you mean `nice`?; expected one of: cookie, count, cpus, group, \
-         kind, name, nice, policy, program, rt_priority, slice, spacing, start, threads"
+    let nicee = error(&format!("{HOG}nicee = 3\n"));
+    assert!(
+        nicee.starts_with(
+            "s.toml:4:1: unknown key `task[0].nicee`; did you mean `nice`?; expected one of: "
+        ) && nicee.contains(", kind, name, nice, policy, program, "),
+        "{nicee}"
     );
     assert_eq!(
         error(&format!("kernal = {{}}\n{HOG}"))
