@@ -118,6 +118,7 @@ pub struct Sim<S: Sink> {
     /// `None` unless core scheduling is on.
     pub(crate) core_sched: Option<CoreSched>,
     events: u64,
+    pub(crate) tick_jitter: Stream,
     sink: S,
 }
 
@@ -227,6 +228,7 @@ impl<S: Sink> Sim<S> {
             last_exit: 0,
             core_sched: config.core_sched.then(|| CoreSched::new(&config.cpus)),
             events: 0,
+            tick_jitter: Stream::new(config.seed, "tick jitter"),
             sink,
             config,
         };

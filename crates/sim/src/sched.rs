@@ -48,7 +48,12 @@ impl<S: Sink> Sim<S> {
             Some(since) => (since / len + 1) * len + offset,
             None => offset,
         };
-        self.agenda.push(next, Rank::Tick, cpu, Happening::Tick);
+        let late = match self.config.costs.tick_jitter {
+            0 => 0,
+            most => self.tick_jitter.below(most + 1),
+        };
+        self.agenda
+            .push(next + late, Rank::Tick, cpu, Happening::Tick);
     }
 
     pub(crate) fn tick(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
