@@ -70,6 +70,8 @@ pub struct Kernel {
     pub preempt: Preempt,
     /// Core scheduling (`SCHED_CORE`): tasks with different cookies never share a core.
     pub core_sched: bool,
+    /// Autogroup (`sched_autogroup_enabled`): tasks of a session that are in no group share one.
+    pub autogroup: bool,
 }
 
 impl Default for Kernel {
@@ -78,6 +80,7 @@ impl Default for Kernel {
             profile: Profile::default(),
             preempt: Preempt::Voluntary,
             core_sched: false,
+            autogroup: false,
         }
     }
 }
@@ -144,6 +147,9 @@ impl Kernel {
         )?;
         if let Some(f) = reader.get("core_sched") {
             kernel.core_sched = f.boolean()?;
+        }
+        if let Some(f) = reader.get("autogroup") {
+            kernel.autogroup = f.boolean()?;
         }
         let preempt = reader.get("preempt");
         if preempt.is_none() && kernel.profile.name == "7.0" {

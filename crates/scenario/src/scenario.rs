@@ -191,6 +191,8 @@ impl Scenario {
                 objects: &mut objects,
                 groups: &groups,
                 cpus,
+                autogroup: scenario.kernel.autogroup,
+                sessions: Names::default(),
             }
             .read(reader.get("task"))?;
             objects.count_barriers(plan);

@@ -118,6 +118,10 @@ pub(crate) struct TaskReader<'a> {
     pub(crate) objects: &'a mut Objects,
     pub(crate) groups: &'a Names<u32>,
     pub(crate) cpus: u32,
+    /// Whether tasks of a session share a group.
+    pub(crate) autogroup: bool,
+    /// Groups of the sessions.
+    pub(crate) sessions: Names<u32>,
 }
 
 /// Scheduling parameters of a `[[task]]`.
@@ -185,7 +189,7 @@ impl TaskReader<'_> {
         let attributes = self.attributes(&reader)?;
         if count == 0 {
             // A forked task takes these over from its parent.
-            for key in ["group", "start", "spacing", "threads", "cookie"] {
+            for key in ["group", "start", "spacing", "threads", "cookie", "session"] {
                 if let Some(f) = reader.get(key) {
                     return Err(f.conflict("has no effect in a template for fork (count = 0)"));
                 }
@@ -242,9 +246,10 @@ impl TaskReader<'_> {
         Ok(())
     }
 
-    fn attributes(&self, reader: &Reader<'_>) -> Result<Attributes, Error> {
+    fn attributes(&mut self, reader: &Reader<'_>) -> Result<Attributes, Error> {
+        let session = self.session(reader)?;
         let group = match reader.get("group") {
-            None => None,
+            None => session,
             Some(f) => {
                 let name = f.text("the name of a [[group]]")?;
                 Some(
@@ -271,6 +276,29 @@ impl TaskReader<'_> {
                 .get("cookie")
                 .map_or(Ok(0), |f| f.integer(0..=u64::MAX))?,
         })
+    }
+
+    /// The group of a task's session: one of default weight below the root, made at its first mention (reference section 16).
+    fn session(&mut self, reader: &Reader<'_>) -> Result<Option<u32>, Error> {
+        let Some(f) = reader.get("session") else {
+            return Ok(None);
+        };
+        let name = f.text("a name for the session")?;
+        if !self.autogroup || reader.get("group").is_some() {
+            return Ok(None);
+        }
+        let groups = &mut self.plan.groups;
+        let group = self.sessions.get_or(name, || {
+            groups.push(GroupPlan {
+                name: format!("autogroup {name}"),
+                parent: None,
+                weight: 100,
+                idle: false,
+                quota: None,
+            });
+            u32::try_from(groups.len() - 1).unwrap_or(u32::MAX)
+        });
+        Ok(Some(group))
     }
 
     fn kind(&mut self, reader: &Reader<'_>, kind: &Field<'_>) -> Result<Vec<Op>, Error> {

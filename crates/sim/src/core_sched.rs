@@ -277,11 +277,9 @@ impl<S: Sink> Sim<S> {
             .map_or(0, |t| self.tasks[t as usize].core.cookie);
         let (mut forced, mut busy) = (0, 0);
         for (i, pick) in &mut proposals {
-            if let Some(t) = *pick {
-                if self.tasks[t as usize].core.cookie != cookie {
-                    *pick = self.core_find(state, *i, cookie);
-                    state.stats.by_cookie += u64::from(pick.is_some());
-                }
+            if pick.is_some_and(|t| self.tasks[t as usize].core.cookie != cookie) {
+                *pick = self.core_find(state, *i, cookie);
+                state.stats.by_cookie += u64::from(pick.is_some());
             }
             if pick.is_some() {
                 busy += 1;
@@ -328,10 +326,11 @@ impl<S: Sink> Sim<S> {
     /// What a CPU's classes would run; nothing is taken from other CPUs.
     fn core_propose(&mut self, cpu: u32, now: u64) -> Option<u32> {
         let c = &self.cpus[cpu as usize];
-        if !c.rt.throttled && !self.core_served(cpu) {
-            if let Some((t, _)) = c.rt.first() {
-                return Some(t);
-            }
+        if let Some((t, _)) = c.rt.first()
+            && !c.rt.throttled
+            && !self.core_served(cpu)
+        {
+            return Some(t);
         }
         let clock = self.clock(cpu);
         let fair = self
