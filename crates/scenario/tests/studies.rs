@@ -94,6 +94,7 @@ fn example_scenarios_load() {
     let mut files: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|e| e.unwrap().path())
+        .filter(|p| p.is_file())
         .collect();
     files.sort();
     assert!(files.len() >= 4);
