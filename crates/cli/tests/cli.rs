@@ -1,0 +1,419 @@
+//! The binary from the outside: results, exit codes, errors that name their place, files whole or not at all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+
+fn schedlab(args: &[&str]) -> Output {
+    Command::cargo_bin("schedlab")
+        .expect("binary")
+        .args(args)
+        .output()
+        .expect("it runs")
+}
+
+fn stdout(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stdout).into_owned()
+}
+
+fn stderr(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stderr).into_owned()
+}
+
+/// Fails with exit code 2, prints nothing, and says all of `words`.
+fn refused(args: &[&str], words: &[&str]) {
+    let o = schedlab(args);
+    assert_eq!(o.status.code(), Some(2), "{args:?}: {}", stderr(&o));
+    assert!(o.stdout.is_empty(), "{args:?}: {}", stdout(&o));
+    for w in words {
+        assert!(
+            stderr(&o).contains(w),
+            "{args:?}: no `{w}` in {}",
+            stderr(&o)
+        );
+    }
+}
+
+fn data(name: &str) -> String {
+    format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn recording(name: &str) -> String {
+    let root =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/recordings/6.12.117");
+    root.join(name).join("trace.txt.xz").display().to_string()
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> String {
+    let path = dir.join(name);
+    fs::write(&path, text).expect("write");
+    path.display().to_string()
+}
+
+const TWO_HOGS: &str = "machine = \"flat-1\"\nduration = \"50ms\"\n[[task]]\nname = \"h\"\ncount = 2\nkind = \"hog\"\n";
+
+#[test]
+fn run_prints_a_table_and_a_summary_and_repeats_to_the_byte() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = write(dir.path(), "two.toml", TWO_HOGS);
+    let a = schedlab(&["run", &file]);
+    assert!(a.status.success(), "{}", stderr(&a));
+    assert!(a.stderr.is_empty(), "silent in a pipe: {}", stderr(&a));
+    let text = stdout(&a);
+    for word in ["Sum delay", "TOTAL", "involuntary", "busy"] {
+        assert!(text.contains(word), "no `{word}` in {text}");
+    }
+    assert_eq!(a.stdout, schedlab(&["run", &file]).stdout);
+    let other = schedlab(&["run", &file, "--set", "kernel.base_slice=20ms"]);
+    assert_ne!(a.stdout, other.stdout, "a longer slice shows");
+}
+
+#[test]
+fn run_as_json_conserves_time() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = write(dir.path(), "two.toml", TWO_HOGS);
+    let o = schedlab(&["run", &file, "--json", "--machine", "desktop-8"]);
+    let v: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON");
+    assert!(v.get("wall_s").is_none(), "timing only if asked for");
+    let end = v["end_ns"].as_u64().expect("end");
+    let cpus = v["cpus"].as_array().expect("cpus");
+    assert_eq!(cpus.len(), 8);
+    for c in cpus {
+        let sum: u64 = ["user_ns", "system_ns", "overhead_ns", "irq_ns", "idle_ns"]
+            .iter()
+            .map(|k| c[*k].as_u64().expect("ns"))
+            .sum();
+        assert_eq!(sum, end);
+    }
+    let timed = schedlab(&["run", &file, "--json", "--timing"]);
+    let v: serde_json::Value = serde_json::from_slice(&timed.stdout).expect("JSON");
+    assert!(v["events_per_second"].as_f64().is_some_and(|x| x > 0.0));
+}
+
+#[test]
+fn traces_are_written_whole_and_read_back() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = write(dir.path(), "two.toml", TWO_HOGS);
+    let txt = dir.path().join("t.txt");
+    let o = schedlab(&[
+        "run",
+        &file,
+        "--json",
+        "--trace",
+        &txt.display().to_string(),
+    ]);
+    assert!(o.status.success(), "{}", stderr(&o));
+    let run: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON");
+    let read = schedlab(&["latency", &txt.display().to_string(), "--json"]);
+    assert!(read.status.success(), "{}", stderr(&read));
+    let read: serde_json::Value = serde_json::from_slice(&read.stdout).expect("JSON");
+    // The table of the run and that of its own trace come from the same events.
+    assert_eq!(run["latency"]["tasks"], read["latency"]["tasks"]);
+    let pf = dir.path().join("t.pftrace");
+    assert!(
+        schedlab(&["run", &file, "--trace", &pf.display().to_string()])
+            .status
+            .success()
+    );
+    assert!(fs::metadata(&pf).expect("trace").len() > 1000);
+    let left: Vec<_> = fs::read_dir(dir.path())
+        .expect("dir")
+        .filter_map(Result::ok)
+        .filter(|e| e.file_name().to_string_lossy().starts_with(".schedlab"))
+        .collect();
+    assert!(left.is_empty(), "no unfinished file is left");
+}
+
+#[test]
+fn a_study_is_the_same_on_any_number_of_threads() {
+    let args = |jobs| {
+        [
+            "study",
+            "wakeup-preempt",
+            "--runs",
+            "2",
+            "--jobs",
+            jobs,
+            "--set",
+            "workload.loops=10",
+        ]
+    };
+    let one = schedlab(&args("1"));
+    let two = schedlab(&args("2"));
+    assert!(one.status.success(), "{}", stderr(&one));
+    assert_eq!(stdout(&one), stdout(&two));
+    assert_eq!(one.stdout, schedlab(&args("1")).stdout);
+    let text = stdout(&one);
+    for column in [
+        "base",
+        "rq->nr_running",
+        "rq->cfs.nr_running",
+        "cfs_rq->nr_running",
+        "%stddev",
+        "%change",
+    ] {
+        assert!(text.contains(column), "no `{column}` in {text}");
+    }
+    assert!(text.contains("hackbench.throughput"));
+    let json = schedlab(&[
+        "study",
+        "wakeup-preempt",
+        "--runs",
+        "2",
+        "--json",
+        "--set",
+        "workload.loops=10",
+    ]);
+    let v: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert!(v["rows"].as_array().is_some_and(|r| !r.is_empty()));
+}
+
+#[test]
+fn a_study_writes_its_results() {
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("r/s");
+    let out = out.display().to_string();
+    let o = schedlab(&[
+        "study",
+        "wakeup-preempt",
+        "--runs",
+        "1",
+        "--set",
+        "workload.loops=5",
+        "--out",
+        &out,
+    ]);
+    assert!(o.status.success(), "{}", stderr(&o));
+    let table = fs::read_to_string(Path::new(&out).join("table.txt")).expect("table");
+    assert_eq!(table, stdout(&o));
+    let results = fs::read_to_string(Path::new(&out).join("results.json")).expect("results");
+    serde_json::from_str::<serde_json::Value>(&results).expect("JSON");
+}
+
+#[test]
+fn latency_of_a_real_recording() {
+    let file = data("yield.ftrace.txt.xz");
+    let o = schedlab(&["latency", &file]);
+    assert!(o.status.success(), "{}", stderr(&o));
+    let text = stdout(&o);
+    for word in ["y0", "h0", "TOTAL", "Sum delay"] {
+        assert!(text.contains(word), "no `{word}` in {text}");
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 120));
+}
+
+#[test]
+fn check_agrees_and_can_disagree() {
+    let file = recording("hogs2_slice");
+    let o = schedlab(&["check", &file]);
+    assert_eq!(o.status.code(), Some(0), "{}", stdout(&o));
+    assert!(stdout(&o).contains("agrees"));
+    let o = schedlab(&["check", &file, "--json"]);
+    let v: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON");
+    assert_eq!(v[0]["report"]["differences"], 0);
+    let o = schedlab(&["check", &file, "--feature", "NO_PREEMPT_SHORT"]);
+    assert_eq!(o.status.code(), Some(1));
+    assert!(
+        stdout(&o).contains("DIFFERS") && stdout(&o).contains("rule:"),
+        "{}",
+        stdout(&o)
+    );
+    refused(
+        &["check", &data("yield.ftrace.txt.xz")],
+        &["no state records"],
+    );
+    refused(
+        &["check", &file, "--feature", "NO_SUCH"],
+        &["NO_SUCH", "list features"],
+    );
+    refused(
+        &["check", &file, "--profile", "2.4"],
+        &["2.4", "6.12-stable"],
+    );
+}
+
+#[test]
+fn lists_and_differences() {
+    for (what, word) in [
+        ("features", "RUN_TO_PARITY"),
+        ("profiles", "6.12-stable"),
+        ("machines", "spr-224"),
+        ("workloads", "hackbench"),
+        ("studies", "wakeup-preempt"),
+        ("costs", "xeon-2s"),
+    ] {
+        let o = schedlab(&["list", what]);
+        assert!(
+            o.status.success() && stdout(&o).contains(word),
+            "{what}: {}",
+            stdout(&o)
+        );
+        let o = schedlab(&["list", what, "--json"]);
+        serde_json::from_slice::<serde_json::Value>(&o.stdout).expect("JSON");
+    }
+    let o = schedlab(&["diff-profiles", "6.12.0", "6.12-stable"]);
+    let text = stdout(&o);
+    assert!(
+        text.contains("yield_rule") && text.contains("PICK_BUDDY"),
+        "{text}"
+    );
+    assert!(!text.contains("DELAY_DEQUEUE"), "only what differs: {text}");
+    refused(
+        &["diff-profiles", "6.12.0", "9.9"],
+        &["9.9", "expected one of"],
+    );
+    assert!(stdout(&schedlab(&["completions", "bash"])).contains("_schedlab"));
+    assert!(stdout(&schedlab(&["--help"])).contains("Examples"));
+}
+
+#[test]
+fn bad_scenarios_are_refused_with_their_place() {
+    let dir = tempfile::tempdir().expect("dir");
+    let bad = |name: &str, text: &str, words: &[&str]| {
+        let file = write(dir.path(), name, text);
+        let mut all = vec![name];
+        all.extend(words);
+        refused(&["run", &file], &all);
+    };
+    bad(
+        "key.toml",
+        &format!("{TWO_HOGS}nicenes = 3\n"),
+        &["nicenes", ":7"],
+    );
+    bad(
+        "type.toml",
+        &format!("{TWO_HOGS}nice = \"high\"\n"),
+        &["nice", ":7"],
+    );
+    bad(
+        "cpu.toml",
+        &format!("{TWO_HOGS}cpus = \"0-3\"\n"),
+        &["cpus", ":7"],
+    );
+    bad(
+        "zero.toml",
+        "[[task]]\nname = \"p\"\nkind = \"periodic\"\nrun = \"1ms\"\nperiod = \"0ms\"\n",
+        &["period", ":5"],
+    );
+    bad(
+        "unit.toml",
+        &TWO_HOGS.replace("\"50ms\"", "50"),
+        &["duration", ":2"],
+    );
+    bad("syntax.toml", "[[task]\n", &[":1"]);
+    let json = |run: &str| {
+        format!(
+            "{{\n \"tasks\": {{\n  \"t\": {{\n   \"loop\": 5,\n   \"run\": {run},\n   \"sleep\": 10\n  }}\n }}\n}}\n"
+        )
+    };
+    bad("half.json", &json("8000.5"), &["run", ":5", "8000.5"]);
+    bad("text.json", &json("\"8ms\""), &["run", ":5"]);
+    let ok = write(dir.path(), "ok.json", &json("8000"));
+    assert!(schedlab(&["run", &ok]).status.success());
+    refused(&["run", "no-such-file.toml"], &["no-such-file.toml"]);
+    refused(&["run", "nonsense"], &["nonsense", "list workloads"]);
+    refused(&["study", "nonsense"], &["nonsense", "wakeup-preempt"]);
+    let file = write(dir.path(), "two.toml", TWO_HOGS);
+    refused(
+        &["run", &file, "--set", "kernel.profile=3.14"],
+        &["kernel.profile", "3.14"],
+    );
+    refused(&["run", &file, "--machine", "toaster"], &["toaster"]);
+    refused(&["run", &file, "--duration", "soon"], &["duration"]);
+}
+
+#[test]
+fn bad_traces_are_refused_or_read_as_far_as_they_go() {
+    let dir = tempfile::tempdir().expect("dir");
+    let empty = write(dir.path(), "empty.txt", "");
+    refused(&["latency", &empty], &["empty.txt"]);
+    let binary = dir.path().join("b.txt");
+    fs::write(&binary, [0u8, 159, 146, 150, 0, 1, 2, 3]).expect("write");
+    refused(&["latency", &binary.display().to_string()], &["b.txt"]);
+    refused(&["latency", "/no/such/trace"], &["/no/such/trace"]);
+    let file = write(dir.path(), "two.toml", TWO_HOGS);
+    let txt = dir.path().join("t.txt");
+    assert!(
+        schedlab(&["run", &file, "--trace", &txt.display().to_string()])
+            .status
+            .success()
+    );
+    let whole = fs::read(&txt).expect("trace");
+    let cut = dir.path().join("cut.txt");
+    fs::write(&cut, &whole[..whole.len() * 2 / 3]).expect("write");
+    let o = schedlab(&["latency", &cut.display().to_string()]);
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert!(
+        stdout(&o).contains("cut") || stdout(&o).contains("not understood"),
+        "{}",
+        stdout(&o)
+    );
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = write(dir.path(), "two.toml", TWO_HOGS);
+    refused(
+        &["run", &file, "--trace", "/no/such/folder/x.txt"],
+        &["/no/such/folder/x.txt"],
+    );
+    refused(
+        &["run", &file, "--trace", "trace.xyz"],
+        &["trace.xyz", ".pftrace"],
+    );
+    let taken = dir.path().join("taken.txt");
+    fs::create_dir(&taken).expect("dir");
+    refused(
+        &["run", &file, "--trace", &taken.display().to_string()],
+        &["taken.txt"],
+    );
+    // A run that fails leaves an older result as it was.
+    let old = write(dir.path(), "old.txt", "precious");
+    let bad = write(
+        dir.path(),
+        "bad.toml",
+        &TWO_HOGS.replace(
+            "kind = \"hog\"",
+            "program = [{ loop = \"forever\", steps = [\"yield\"] }]",
+        ),
+    );
+    let o = schedlab(&["run", &bad, "--trace", &old]);
+    assert_eq!(o.status.code(), Some(2), "{}", stderr(&o));
+    assert_eq!(fs::read_to_string(&old).expect("old"), "precious");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_no_half_written_file() {
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+    let dir = tempfile::tempdir().expect("dir");
+    let file = write(
+        dir.path(),
+        "long.toml",
+        &TWO_HOGS.replace("50ms", "100000s"),
+    );
+    let txt = dir.path().join("t.txt");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(["run", &file, "--trace", &txt.display().to_string()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start");
+    std::thread::sleep(Duration::from_millis(400));
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.is_ok_and(|s| s.success()));
+    let status = child.wait().expect("end");
+    assert_eq!(status.code(), Some(130));
+    let names: Vec<String> = fs::read_dir(dir.path())
+        .expect("dir")
+        .filter_map(Result::ok)
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names, ["long.toml"]);
+}
