@@ -49,6 +49,7 @@ impl ChannelKind {
                     capacity: full_slots(PIPE_SLOTS),
                     overhead: each - message,
                     writer_wake_below: full_slots(PIPE_SLOTS - 1),
+                    wake_all_writers: false,
                     messages: false,
                     sync_wake: true,
                 }
@@ -61,6 +62,7 @@ impl ChannelKind {
                     capacity: SOCKET_SNDBUF.div_ceil(each).saturating_mul(each),
                     overhead: each.saturating_sub(message),
                     writer_wake_below: SOCKET_SNDBUF / 4,
+                    wake_all_writers: true,
                     messages: false,
                     sync_wake: true,
                 }

@@ -32,7 +32,7 @@ const FORMS: [(&str, &str); 26] = [
     ),
     (
         "beat",
-        "\"beat NAME PERIOD\", such as \"beat frame 16ms\": sleep to the next whole period since the first use",
+        "\"beat NAME PERIOD\", such as \"beat frame 16ms\": sleep to the next whole period since the task's start",
     ),
     (
         "send",

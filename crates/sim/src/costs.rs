@@ -110,7 +110,7 @@ const XEON_2S: Costs = Costs {
     ipi_polling: 150, // c2c: one line across sockets, 108 to 136 ns
     idle_exit: 1_000, // intel_idle: C1 1 us (Sapphire Rapids), 2 us (Skylake)
     tick: 1_000,   // typical tick with accounting, 1 us
-    tick_jitter: 2_000,   // scxsim: 2 us
+    tick_jitter: 2_000, // scxsim: 2 us
     timer: 1_000,  // hrtimer interrupt, as the tick
     newidle_per_cpu: 50, // report: available_idle_cpu 170 ns a line miss, three CPUs a line
     migrate_llc: 2_000, // reference: cache refill, same LLC
@@ -150,7 +150,7 @@ const ICOUNT_PROBED: Costs = Costs {
     wake: 10_000,    // sched_waking to sched_wakeup: 20 us in place, 19 us with an enqueue
     enqueue: 10_000,
     tick: 9_900,            // clock_task of the tick to that of the pick behind it
-    tick_jitter: 22, // clock_task at ticks lies within 22 ns of whole ticks
+    tick_jitter: 22,        // clock_task at ticks lies within 22 ns of whole ticks
     timer: 3_000, // entry of an interrupt to sched_waking; not recorded, a third of the tick
     irq_time_accounting: 0, // ticks charge whole milliseconds: interrupts' time is the task's
     ..Costs::ZERO

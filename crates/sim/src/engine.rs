@@ -172,6 +172,7 @@ impl<S: Sink> Sim<S> {
                 capacity: c.capacity,
                 overhead: c.overhead,
                 writer_wake_below: c.writer_wake_below,
+                wake_all_writers: c.wake_all_writers,
                 messages: c.messages,
                 sync_wake: c.sync_wake,
                 used: 0,

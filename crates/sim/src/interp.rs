@@ -56,7 +56,8 @@ impl<S: Sink> Sim<S> {
                     left,
                     ..
                 } if left > 0 => {
-                    if self.should_resched(cpu, Place::ReturnToUser) {
+                    // A switch that came back to this task may have found its queue out of quota.
+                    if self.should_resched(cpu, Place::ReturnToUser) || self.must_throttle(t) {
                         self.leave(cpu, t, now, Entry::Leave)?;
                         continue;
                     }
@@ -130,7 +131,7 @@ impl<S: Sink> Sim<S> {
             task.pc += 1;
             return Ok(true);
         }
-        if self.should_resched(cpu, Place::ReturnToUser) {
+        if self.should_resched(cpu, Place::ReturnToUser) || self.must_throttle(t) {
             self.leave(cpu, t, now, Entry::Leave)?;
             return Ok(true);
         }
@@ -358,7 +359,7 @@ impl<S: Sink> Sim<S> {
                 absolute,
             } => self.timer(t, cpu, timer, period, absolute, now),
             Instr::Beat { timer, period } => {
-                let slot = self.timer_slot(t, timer, now);
+                let slot = self.timer_slot(t, timer);
                 let origin = self.tasks[t as usize].timers[slot].1;
                 let passed = (now - origin) / period;
                 let next = origin.saturating_add((passed + 1).saturating_mul(period));
@@ -492,13 +493,14 @@ impl<S: Sink> Sim<S> {
         self.tasks[t as usize].life = Life::Asleep(state);
     }
 
-    /// Place of a task's timer in its list; a new one starts now.
-    fn timer_slot(&mut self, t: u32, timer: u32, now: u64) -> usize {
+    /// Place of a task's timer in its list; its periods count from the task's start.
+    fn timer_slot(&mut self, t: u32, timer: u32) -> usize {
+        let start = self.tasks[t as usize].start;
         let timers = &mut self.tasks[t as usize].timers;
         match timers.iter().position(|&(id, _)| id == timer) {
             Some(i) => i,
             None => {
-                timers.push((timer, now));
+                timers.push((timer, start));
                 timers.len() - 1
             }
         }
@@ -514,7 +516,7 @@ impl<S: Sink> Sim<S> {
         absolute: bool,
         now: u64,
     ) -> Step {
-        let slot = self.timer_slot(t, timer, now);
+        let slot = self.timer_slot(t, timer);
         let task = &mut self.tasks[t as usize];
         let next = task.timers[slot].1.saturating_add(period);
         if next <= now {
@@ -571,10 +573,13 @@ impl<S: Sink> Sim<S> {
                 break;
             }
         }
-        let below = c.used <= c.writer_wake_below;
-        if below {
-            if let Some(w) = c.writers.pop_front() {
-                self.wake_by(t, w, true, now);
+        if c.used <= c.writer_wake_below {
+            let all = c.wake_all_writers;
+            let writers = c.writers.len();
+            for _ in 0..if all { writers } else { writers.min(1) } {
+                if let Some(w) = self.channels[channel as usize].writers.pop_front() {
+                    self.wake_by(t, w, true, now);
+                }
             }
         }
         // What is left over is for the next reader.

@@ -147,7 +147,7 @@ pub enum Op {
     BlockIo(Dur),
     /// rt-app `timer`: sleep until `period` after the timer's last expiry.
     ///
-    /// Relative timers start at the first use; a missed one does not move its reference unless `absolute` is false
+    /// Periods count from the task's start; a missed one does not move its reference unless `absolute` is false
     /// and the reference lies in the past, as rt-app documents.
     Timer {
         /// Which timer.
@@ -157,7 +157,7 @@ pub enum Op {
         /// `mode: absolute` in rt-app.
         absolute: bool,
     },
-    /// Sleep until the next whole number of periods since the timer's first use; missed ones are skipped.
+    /// Sleep until the next whole number of periods since the task's start; missed ones are skipped.
     Beat {
         /// Which timer.
         timer: TimerId,
@@ -246,6 +246,8 @@ pub struct ChannelSpec {
     pub overhead: u32,
     /// A sleeping writer is woken when the used part has sunk to this many bytes or fewer.
     pub writer_wake_below: u32,
+    /// All sleeping writers are woken then (`AF_UNIX` sockets), not only the first (pipes).
+    pub wake_all_writers: bool,
     /// Whether reads keep message boundaries (a stream does not).
     pub messages: bool,
     /// Whether a write wakes a sleeping reader with the sync hint.

@@ -644,6 +644,7 @@ impl<S: Sink> Sim<S> {
         let task = &mut self.tasks[t as usize];
         task.life = Life::Runnable;
         task.cpu = cpu;
+        task.start = now;
         let (class, fair) = (task.class, task.fair);
         match class {
             ClassOf::Fair => {

@@ -225,6 +225,7 @@ pub(crate) struct Channel {
     pub(crate) capacity: u32,
     pub(crate) overhead: u32,
     pub(crate) writer_wake_below: u32,
+    pub(crate) wake_all_writers: bool,
     pub(crate) messages: bool,
     pub(crate) sync_wake: bool,
     /// Bytes of buffer in use.

@@ -221,6 +221,7 @@ fn channel(capacity: u32, wake_below: u32) -> ChannelSpec {
         capacity,
         overhead: 0,
         writer_wake_below: wake_below,
+        wake_all_writers: false,
         messages: true,
         sync_wake: true,
     }
