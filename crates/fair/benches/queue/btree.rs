@@ -25,7 +25,7 @@ pub(crate) struct Ent {
 /// A queue with its entities.
 #[derive(Clone)]
 pub(crate) struct BTreeQueue {
-    pub ents: Vec<Ent>,
+    pub(crate) ents: Vec<Ent>,
     tree: BTreeSet<(u64, u64, u32)>,
     /// Σ w·v and Σ w over the tree.
     sum_wv: i128,

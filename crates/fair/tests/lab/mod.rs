@@ -296,7 +296,10 @@ impl<W: Watch> Lab<W> {
         TaskAttr {
             nice: (op.b % 40) as i8 - 20,
             policy: pick(&policies, op.a).unwrap_or_default(),
-            slice: (op.b % 3 == 0).then(|| Ns(100_000 + u64::from(op.b) * 100)),
+            slice: op
+                .b
+                .is_multiple_of(3)
+                .then(|| Ns(100_000 + u64::from(op.b) * 100)),
             group: pick(&self.groups, op.b / 7).unwrap_or(GroupId::ROOT),
         }
     }
@@ -325,7 +328,7 @@ impl<W: Watch> Lab<W> {
                 }
             }
             12 | 13 if self.tasks.len() < 24 => match self.curr[cpu.index()] {
-                Some(parent) if op.b % 2 == 0 => {
+                Some(parent) if op.b.is_multiple_of(2) => {
                     self.class.update_curr_task(cpu, now, &mut self.watch);
                     let child = self.class.fork(parent);
                     self.start(child, CpuId(u32::from(op.b) % CPUS), Some(Wake::FORK));
@@ -380,11 +383,11 @@ impl<W: Watch> Lab<W> {
                 }
             }
             27..=29 => {
-                if let Some(t) = self.curr[cpu.index()] {
-                    if self.class.must_throttle_at_user(t) {
-                        self.class.throttle_task(cpu, t, now, &mut self.watch);
-                        self.tasks.insert(t, State::Limbo);
-                    }
+                if let Some(t) = self.curr[cpu.index()]
+                    && self.class.must_throttle_at_user(t)
+                {
+                    self.class.throttle_task(cpu, t, now, &mut self.watch);
+                    self.tasks.insert(t, State::Limbo);
                 }
                 self.schedule(cpu);
             }
