@@ -35,10 +35,7 @@ impl<S: Sink> Sim<S> {
     /// Lets the current task of a CPU go on until it has work that takes time, and plans the end of that.
     pub(crate) fn advance(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
         let mut steps = 0;
-        loop {
-            let Some(t) = self.cpus[cpu as usize].curr else {
-                break;
-            };
+        while let Some(t) = self.cpus[cpu as usize].curr {
             steps += 1;
             if steps > STEPS_LIMIT {
                 return Err(SimError::NoProgress {
@@ -584,11 +581,10 @@ impl<S: Sink> Sim<S> {
         }
         // What is left over is for the next reader.
         let c = &mut self.channels[channel as usize];
-        if !c.inside.is_empty() {
-            if let Some(r) = c.readers.pop_front() {
+        if !c.inside.is_empty()
+            && let Some(r) = c.readers.pop_front() {
                 self.wake_by(t, r, false, now);
             }
-        }
         Step::Next
     }
 
@@ -678,7 +674,7 @@ impl<S: Sink> Sim<S> {
                 self.class.yield_task(CpuId(cpu), clock, &mut self.notes);
                 self.told(now);
             }
-            ClassOf::Rt { prio, .. } => self.cpus[cpu as usize].rt.to_tail(t, prio),
+            ClassOf::Rt { prio, .. } => self.cpus[cpu as usize].rt.requeue_tail(t, prio),
         }
         self.schedule(cpu, now, Entry::Leave)
     }
