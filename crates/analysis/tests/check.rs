@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
 fn load(name: &str) -> (Vec<Record>, CheckOptions) {
     let meta = std::fs::read_to_string(folder(name).join("meta.json")).expect("description");
     let options = CheckOptions::from_meta(&meta).expect("description");
-    let mut reader = schedlab_trace::open(&folder(name).join("trace.txt.xz")).expect("recording");
+    let mut reader = schedlab_trace::open(folder(name).join("trace.txt.xz")).expect("recording");
     let records = (&mut reader)
         .enumerate()
         .map(|(i, e)| Record::read(i as u64 + 1, &e.expect("event")).expect("record"))

@@ -506,12 +506,10 @@ impl<S: Sink> Sim<S> {
             .class
             .period_timer(g, |c| clocks[c.index()], &mut self.notes);
         self.told(now);
-        if go_on {
-            if let Some(b) = &self.class.group(g).bandwidth {
-                let next = now + b.attr.period.0;
-                self.agenda
-                    .push(next, Rank::Timer, cpu, Happening::Period(g));
-            }
+        if go_on && let Some(b) = &self.class.group(g).bandwidth {
+            let next = now + b.attr.period.0;
+            self.agenda
+                .push(next, Rank::Timer, cpu, Happening::Period(g));
         }
         self.irq_exit(cpu, now)
     }

@@ -582,9 +582,10 @@ impl<S: Sink> Sim<S> {
         // What is left over is for the next reader.
         let c = &mut self.channels[channel as usize];
         if !c.inside.is_empty()
-            && let Some(r) = c.readers.pop_front() {
-                self.wake_by(t, r, false, now);
-            }
+            && let Some(r) = c.readers.pop_front()
+        {
+            self.wake_by(t, r, false, now);
+        }
         Step::Next
     }
 

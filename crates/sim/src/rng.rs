@@ -67,7 +67,7 @@ fn exponential(x: u64, mean: u64) -> u64 {
     let mut m = u128::from(x << zeros); // 2^63 ..< 2^64: mantissa in 1..2
     let mut log2 = 0u64; // 32 fractional bits of log2(mantissa)
     for _ in 0..32 {
-        m = m * m >> 63;
+        m = (m * m) >> 63;
         log2 <<= 1;
         if m >= 1 << 64 {
             m >>= 1;
@@ -75,9 +75,9 @@ fn exponential(x: u64, mean: u64) -> u64 {
         }
     }
     // -log2(u) = zeros + 1 - log2(mantissa), in 1/2^32.
-    let minus_log2 = (u64::from(zeros) + 1 << 32) - log2;
+    let minus_log2 = ((u64::from(zeros) + 1) << 32) - log2;
     const LN2: u128 = 2_977_044_472; // ln 2 in 1/2^32
-    let e = u128::from(minus_log2) * LN2 >> 32;
+    let e = (u128::from(minus_log2) * LN2) >> 32;
     let ns = (e * u128::from(mean)) >> 32;
     u64::try_from(ns)
         .unwrap_or(u64::MAX)

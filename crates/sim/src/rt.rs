@@ -71,7 +71,7 @@ impl RtQueue {
     }
 
     /// Moves a task to the tail of its list.
-    pub(crate) fn to_tail(&mut self, task: u32, prio: u8) {
+    pub(crate) fn requeue_tail(&mut self, task: u32, prio: u8) {
         self.remove(task, prio);
         self.add(task, prio, false);
     }

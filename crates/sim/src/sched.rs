@@ -97,7 +97,7 @@ impl<S: Sink> Sim<S> {
             if task.rr_left <= 1 {
                 task.rr_left = slice;
                 if self.cpus[cpu as usize].rt.has_peer(prio) {
-                    self.cpus[cpu as usize].rt.to_tail(t, prio);
+                    self.cpus[cpu as usize].rt.requeue_tail(t, prio);
                     resched = true;
                 }
             } else {
@@ -343,10 +343,11 @@ impl<S: Sink> Sim<S> {
             let found =
                 c.rt.iter()
                     .find(|&(t, _)| c.curr != Some(t) && self.tasks[t as usize].allowed.has(cpu));
-            if let Some((t, prio)) = found {
-                if prio < own && best.is_none_or(|(_, b, _)| prio < b) {
-                    best = Some((t, prio, from));
-                }
+            if let Some((t, prio)) = found
+                && prio < own
+                && best.is_none_or(|(_, b, _)| prio < b)
+            {
+                best = Some((t, prio, from));
             }
         }
         let (t, prio, from) = best?;
@@ -437,10 +438,10 @@ impl<S: Sink> Sim<S> {
             Some(n) => {
                 let task = &mut self.tasks[n as usize];
                 task.overhead += cost;
-                if let ClassOf::Rt { rr: true, .. } = task.class {
-                    if task.rr_left == 0 {
-                        task.rr_left = (self.config.hz / 10).max(1);
-                    }
+                if let ClassOf::Rt { rr: true, .. } = task.class
+                    && task.rr_left == 0
+                {
+                    task.rr_left = (self.config.hz / 10).max(1);
                 }
             }
             None => c.idle_overhead += cost,
@@ -690,15 +691,9 @@ impl<S: Sink> Sim<S> {
                     .wakeup_preempt(id, fair, flags, clock, &mut self.notes);
                 self.told(now);
             }
-            (ClassOf::Fair, ClassOf::Rt { .. }) => {
-                if !self.cpus[cpu as usize].rt.throttled {
-                    self.class.request_resched(
-                        id,
-                        Resched::Full,
-                        Reason::HigherClass,
-                        &mut self.notes,
-                    );
-                }
+            (ClassOf::Fair, ClassOf::Rt { .. }) if !self.cpus[cpu as usize].rt.throttled => {
+                self.class
+                    .request_resched(id, Resched::Full, Reason::HigherClass, &mut self.notes);
             }
             (ClassOf::Rt { prio: c, .. }, ClassOf::Rt { prio: w, .. }) if w < c => {
                 self.class

@@ -93,6 +93,21 @@ fn two_cookies_take_turns() {
 }
 
 #[test]
+fn time_alone_is_not_held_against_a_task() {
+    let mut c = smt(1);
+    c.duration = Some(Ns::from_ms(200));
+    let ops = vec![run_us(1_000), Op::Sleep(ns(100_000)), run_us(1_000_000)];
+    pin(&mut c, "A", 0, 1, ops);
+    pin(&mut c, "B", 1, 2, hog());
+    let (r, _) = play(c);
+    // B ran alone for 100 ms, which its own queue's clock followed: from then on both have half.
+    assert!(run_of(&r, "A").abs_diff(50 * MS) <= 3 * MS, "{:?}", r.tasks);
+    assert!(run_of(&r, "B").abs_diff(150 * MS) <= 3 * MS);
+    // None was forced to idle meanwhile.
+    assert!(r.forced_idle().0.abs_diff(100 * MS) <= 3 * MS);
+}
+
+#[test]
 fn one_cookie_shares_the_core() {
     let mut c = smt(1);
     pin(&mut c, "A", 0, 7, hog());
@@ -398,8 +413,7 @@ proptest! {
         profile in 0..5usize,
         quota: bool,
     ) {
-        // Quotas by queue only: those by task (7.0) have tests of their own.
-        let config = build(&specs, profile, quota && profile < 4);
+        let config = build(&specs, profile, quota);
         let (r, events) = play(config.clone());
         let cookie: BTreeMap<i32, u64> =
             r.tasks.iter().zip(&specs).map(|(t, s)| (t.pid, s.cookie)).collect();

@@ -632,11 +632,11 @@ impl<'a> Replay<'a> {
                 if d.caller == Caller::Throttle {
                     // A put that throttles its queue first.
                     self.put_or_switch(i, now, picked);
-                } else if let Some(t) = self.task_at(d.get(Field::Se)) {
-                    if self.class.is_on_rq(t) {
-                        let flags = Dequeue(d.get(Field::Fl) as u32);
-                        self.class.dequeue_task(CPU, t, flags, now, &mut self.lock);
-                    }
+                } else if let Some(t) = self.task_at(d.get(Field::Se))
+                    && self.class.is_on_rq(t)
+                {
+                    let flags = Dequeue(d.get(Field::Fl) as u32);
+                    self.class.dequeue_task(CPU, t, flags, now, &mut self.lock);
                 }
             }
             Caller::PickTask | Caller::PickNextTask => {
@@ -1032,10 +1032,10 @@ impl Hooks for Lock<'_> {
             })
             .filter(|r| r.kind == Kind::Reweight && r.get(Field::Se) == addr)
             .map(|r| Weight(r.get(Field::Neww)));
-        if let Some(w) = recorded {
-            if w != computed {
-                self.input("weight of a group");
-            }
+        if let Some(w) = recorded
+            && w != computed
+        {
+            self.input("weight of a group");
         }
         recorded.unwrap_or(present)
     }

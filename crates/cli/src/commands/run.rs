@@ -35,7 +35,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     if let Some(t) = trace {
         t.finish()?;
     }
-    let timing = args.timing.then(|| wall.as_secs_f64());
+    let timing = args.timing.then_some(wall.as_secs_f64());
     if args.json {
         output::print_json(&json(&scenario, &outcome, timing))?;
     } else {
