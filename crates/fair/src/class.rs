@@ -114,13 +114,16 @@ pub struct Group {
 #[derive(Clone, Debug)]
 pub struct Class {
     pub(crate) profile: Profile,
-    pub(crate) hz: u32,
+    /// Length of a tick, ns.
+    pub(crate) tick: u64,
     pub(crate) ents: Vec<Entity>,
     pub(crate) free: Vec<EntityId>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) rqs: Vec<Rq>,
     pub(crate) groups: Vec<Group>,
     pub(crate) overflow: Option<Overflow>,
+    pub(crate) checks: bool,
+    pub(crate) violation: Option<crate::Violation>,
 }
 
 impl Class {
@@ -129,13 +132,15 @@ impl Class {
     pub fn new(profile: Profile, nr_cpus: u32, hz: u32) -> Self {
         let mut class = Self {
             profile,
-            hz: hz.max(1),
+            tick: (1_000_000_000 + u64::from(hz.max(1)) / 2) / u64::from(hz.max(1)),
             ents: Vec::new(),
             free: Vec::new(),
             queues: Vec::new(),
             rqs: Vec::new(),
             groups: Vec::new(),
             overflow: None,
+            checks: cfg!(debug_assertions),
+            violation: None,
         };
         let mut root = Group {
             parent: None,
@@ -324,6 +329,7 @@ impl Class {
 
     /// Effective base slice (section 0.3).
     #[must_use]
+    #[inline]
     pub fn base_slice(&self) -> Ns {
         let t = &self.profile.tunables;
         t.base_slice
@@ -331,6 +337,7 @@ impl Class {
     }
 
     /// `1 + floor(log2(min(cpus, 8)))`.
+    #[inline]
     pub(crate) fn scaling_factor(&self) -> u64 {
         let n = (self.rqs.len() as u64).clamp(1, 8);
         1 + u64::from(n.ilog2())
@@ -338,18 +345,21 @@ impl Class {
 
     /// Length of a tick, ns (`TICK_NSEC`).
     #[must_use]
+    #[inline]
     pub fn tick_nsec(&self) -> u64 {
-        (1_000_000_000 + u64::from(self.hz) / 2) / u64::from(self.hz)
+        self.tick
     }
 
     /// An entity's state.
     #[must_use]
+    #[inline]
     pub fn entity(&self, se: EntityId) -> &Entity {
         &self.ents[se.index()]
     }
 
     /// A queue's state.
     #[must_use]
+    #[inline]
     pub fn queue(&self, q: QueueId) -> &Queue {
         &self.queues[q.index()]
     }
@@ -374,24 +384,28 @@ impl Class {
 
     /// Whether a task is on its queue: runnable, running or delayed.
     #[must_use]
+    #[inline]
     pub fn is_on_rq(&self, t: TaskId) -> bool {
         self.ents[t.index()].on_rq
     }
 
     /// Whether a task sleeps but is still queued (section 6).
     #[must_use]
+    #[inline]
     pub fn is_delayed(&self, t: TaskId) -> bool {
         self.ents[t.index()].sched_delayed
     }
 
     /// CPU that a task is queued on, or was last.
     #[must_use]
+    #[inline]
     pub fn task_cpu(&self, t: TaskId) -> CpuId {
         self.queues[self.ents[t.index()].queue.index()].cpu
     }
 
     /// The fair task that is current on a CPU, if its current task is fair.
     #[must_use]
+    #[inline]
     pub fn curr(&self, cpu: CpuId) -> Option<TaskId> {
         let mut se = self.queues[self.rqs[cpu.index()].cfs.index()].curr?;
         while let Some(q) = self.ents[se.index()].my_q {
@@ -402,6 +416,7 @@ impl Class {
 
     /// `rq->nr_running`: tasks of all classes, delayed fair ones included.
     #[must_use]
+    #[inline]
     pub fn nr_running(&self, cpu: CpuId) -> u32 {
         let rq = &self.rqs[cpu.index()];
         rq.nr_fair + rq.nr_other
@@ -426,6 +441,7 @@ impl Class {
 
     /// The reschedule request on a CPU's current task.
     #[must_use]
+    #[inline]
     pub fn resched(&self, cpu: CpuId) -> Resched {
         self.rqs[cpu.index()].resched
     }
@@ -436,6 +452,7 @@ impl Class {
     }
 
     /// Clears the request, as the scheduler does once it has picked.
+    #[inline]
     pub fn clear_resched(&mut self, cpu: CpuId) {
         self.rqs[cpu.index()].resched = Resched::None;
     }
@@ -461,6 +478,7 @@ impl Class {
     }
 
     /// Kind of request that fair-against-fair decisions make (section 14.2).
+    #[inline]
     pub(crate) fn fair_resched(&self) -> Resched {
         if self.profile.lazy_resched {
             Resched::Lazy
@@ -470,12 +488,14 @@ impl Class {
     }
 
     /// Sets a CPU's clock; time that goes back is ignored.
+    #[inline]
     pub(crate) fn set_clock(&mut self, cpu: CpuId, now: Ns) {
         let rq = &mut self.rqs[cpu.index()];
         rq.clock_task = rq.clock_task.max(now.0);
         rq.clock_pelt = rq.clock_task;
     }
 
+    #[inline]
     pub(crate) fn clock_of(&self, q: QueueId) -> u64 {
         self.rqs[self.queues[q.index()].cpu.index()].clock_task
     }

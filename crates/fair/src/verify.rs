@@ -55,15 +55,32 @@ impl Class {
         Ok(())
     }
 
-    /// In debug builds, checks the queues of a CPU after an operation, if they are short.
-    pub(crate) fn debug_verify(&self, cpu: CpuId) {
-        if cfg!(debug_assertions) {
-            let root = &self.queues[self.rqs[cpu.index()].cfs.index()];
-            if root.h_nr_queued <= 64
-                && let Err(v) = self.verify(cpu)
-            {
-                debug_assert!(false, "{v}");
-            }
+    /// Turns the checks behind every operation on or off; they are on in debug builds, off in release builds.
+    ///
+    /// Only CPUs with at most 64 fair tasks are checked, so that the cost stays bounded.
+    pub fn set_checks(&mut self, on: bool) {
+        self.checks = on;
+    }
+
+    /// The first invariant that was found broken behind an operation, if any; clears it.
+    pub fn take_violation(&mut self) -> Option<Violation> {
+        self.violation.take()
+    }
+
+    /// Checks the queues of a CPU after an operation, if checks are on and the queues short.
+    #[inline]
+    pub(crate) fn debug_verify(&mut self, cpu: CpuId) {
+        if !self.checks || self.violation.is_some() {
+            return;
+        }
+        let root = &self.queues[self.rqs[cpu.index()].cfs.index()];
+        if root.h_nr_queued <= 64 {
+            self.violation = self.verify(cpu).err();
+            debug_assert!(
+                self.violation.is_none(),
+                "invariant broken: {:?}",
+                self.violation
+            );
         }
     }
 

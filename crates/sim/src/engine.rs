@@ -1,6 +1,6 @@
 //! The engine: the loop over events, clocks, accounting of time, and what is traced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_fair::{
     Class, CpuId, GroupAttr, GroupId, Hooks, Ns, QueueId, Reason, Resched, TaskAttr, TaskId,
@@ -34,6 +34,10 @@ impl<F: FnMut(&Event)> Sink for F {
     }
 }
 
+/// The slack timer's delay, and how near a refill may be for it to be left out (section 10.6), ns.
+const SLACK_DELAY: u64 = 5_000_000;
+const MIN_BEFORE_REFILL: u64 = 7_000_000;
+
 /// First pid; small numbers are left to a real system's own tasks.
 pub const FIRST_PID: i32 = 1000;
 
@@ -59,6 +63,8 @@ pub(crate) enum Happening {
     /// The work of an interrupt is done.
     InterruptDone,
     Period(GroupId),
+    /// The slack timer of a group: runtime given back goes to those who wait for it.
+    Slack(GroupId),
     Server(u32),
     RtPeriod,
 }
@@ -119,6 +125,9 @@ pub struct Sim<S: Sink> {
     pub(crate) core_sched: Option<CoreSched>,
     events: u64,
     pub(crate) tick_jitter: Stream,
+    /// When each limited group's quota is refilled next.
+    refills: BTreeMap<GroupId, u64>,
+    slack_armed: BTreeSet<GroupId>,
     sink: S,
 }
 
@@ -230,6 +239,8 @@ impl<S: Sink> Sim<S> {
             core_sched: config.core_sched.then(|| CoreSched::new(&config.cpus)),
             events: 0,
             tick_jitter: Stream::new(config.seed, "tick jitter"),
+            refills: BTreeMap::new(),
+            slack_armed: BTreeSet::new(),
             sink,
             config,
         };
@@ -345,6 +356,9 @@ impl<S: Sink> Sim<S> {
             self.interrupt_others(now)?;
             if let Some(o) = self.class.take_overflow() {
                 return Err(SimError::Overflow(format!("{o:?}")));
+            }
+            if let Some(v) = self.class.take_violation() {
+                return Err(SimError::Internal(v.to_string()));
             }
         }
         let ended = self.alive == 0;
@@ -472,6 +486,7 @@ impl<S: Sink> Sim<S> {
                 }
             }
             Happening::Period(g) => self.period(g, cpu, now)?,
+            Happening::Slack(g) => self.slack(g, cpu, now)?,
             Happening::Server(seq) => {
                 if self.cpus[cpu as usize].server.seq == seq {
                     self.server_timer(cpu, now)?;
@@ -497,6 +512,45 @@ impl<S: Sink> Sim<S> {
         Ok(())
     }
 
+    /// Turns the checks of the class behind every operation on or off (on in debug builds).
+    pub fn set_checks(&mut self, on: bool) {
+        self.class.set_checks(on);
+    }
+
+    /// A group that has got runtime back while others of it wait arms its slack timer, unless a refill is near.
+    pub(crate) fn arm_slack(&mut self, cpu: u32, now: u64) {
+        for i in 0..self.groups.len() {
+            let g = self.groups[i];
+            let armed = self.slack_armed.contains(&g);
+            if armed || !self.class.wants_slack_timer(g) {
+                continue;
+            }
+            let refill = self.refills.get(&g).copied().unwrap_or(u64::MAX);
+            if refill.saturating_sub(now) < MIN_BEFORE_REFILL {
+                continue;
+            }
+            self.slack_armed.insert(g);
+            self.agenda
+                .push(now + SLACK_DELAY, Rank::Timer, cpu, Happening::Slack(g));
+        }
+    }
+
+    fn slack(&mut self, g: GroupId, cpu: u32, now: u64) -> Result<(), SimError> {
+        self.slack_armed.remove(&g);
+        let refill = self.refills.get(&g).copied().unwrap_or(u64::MAX);
+        // A refill that has come near meanwhile does the same.
+        if refill.saturating_sub(now) >= MIN_BEFORE_REFILL - SLACK_DELAY {
+            for c in 0..self.cpus.len() as u32 {
+                self.account(c, now);
+            }
+            let clocks: Vec<Ns> = (0..self.cpus.len() as u32).map(|c| self.clock(c)).collect();
+            self.class
+                .slack_timer(g, |c| clocks[c.index()], &mut self.notes);
+            self.told(now);
+        }
+        self.irq_exit(cpu, now)
+    }
+
     fn period(&mut self, g: GroupId, cpu: u32, now: u64) -> Result<(), SimError> {
         for c in 0..self.cpus.len() as u32 {
             self.account(c, now);
@@ -508,6 +562,7 @@ impl<S: Sink> Sim<S> {
         self.told(now);
         if go_on && let Some(b) = &self.class.group(g).bandwidth {
             let next = now + b.attr.period.0;
+            self.refills.insert(g, next);
             self.agenda
                 .push(next, Rank::Timer, cpu, Happening::Period(g));
         }
@@ -646,6 +701,7 @@ impl<S: Sink> Sim<S> {
             let local = self.notes.local.min(self.cpus.len() as u32 - 1);
             self.agenda
                 .push(now + period, Rank::Timer, local, Happening::Period(g));
+            self.refills.insert(g, now + period);
         }
     }
 

@@ -466,6 +466,7 @@ impl<S: Sink> Sim<S> {
                         .dequeue_task(CpuId(cpu), fair, flags, clock, &mut self.notes);
                 }
                 self.server_if_empty(cpu);
+                self.arm_slack(cpu, now);
             }
             ClassOf::Rt { prio, .. } => {
                 self.cpus[cpu as usize].rt.remove(t, prio);
