@@ -2,24 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_fair::profile::ThrottleRule;
 use schedlab_fair::{
     Class, CpuId, GroupAttr, GroupId, Hooks, Ns, QueueId, Reason, Resched, TaskAttr, TaskId,
     TaskPolicy,
 };
 use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
 
-use crate::code::{Instr, compile};
+use crate::code::Code;
 use crate::config::{PreemptModel, SimConfig, SimError};
 use crate::core_sched::{CoreSched, CoreTask};
-use crate::order::{Agenda, Rank};
+use crate::order::{Agenda, Next, Rank};
 use crate::program::Sched;
 use crate::result::{ReschedCount, RunResult};
 use crate::rng::Stream;
 use crate::rt::RtQueue;
 use crate::server::FairServer;
 use crate::state::{
-    Barrier, Channel, ClassOf, Cpu, CpuSet, CpuTimes, Doing, Life, Lock, Retry, Sem, Task,
-    TaskStats,
+    Ahead, Aheads, Barrier, Channel, ClassOf, Cpu, CpuSet, CpuTimes, Doing, Kernel, Life, Lock,
+    Retry, Sem, Task, TaskStats,
 };
 
 /// Takes the events of a simulation as they happen.
@@ -46,8 +47,6 @@ pub const FIRST_PID: i32 = 1000;
 pub(crate) enum Happening {
     Tick,
     HrTick(u32),
-    /// The stretch of work with this number ends.
-    End(u32),
     /// Something about the running task changed from outside.
     Poke,
     WakeTimer {
@@ -105,7 +104,11 @@ pub struct Sim<S: Sink> {
     pub(crate) notes: Notes,
     pub(crate) tasks: Vec<Task>,
     pub(crate) cpus: Vec<Cpu>,
-    pub(crate) code: Vec<Vec<Instr>>,
+    pub(crate) code: Code,
+    /// Whether work may be looked ahead at: not where a return to user mode does more than look at the request.
+    pub(crate) look_ahead: bool,
+    /// End of the simulation, `u64::MAX` for none.
+    pub(crate) limit: u64,
     pub(crate) channels: Vec<Channel>,
     pub(crate) locks: Vec<Lock>,
     pub(crate) barriers: Vec<Barrier>,
@@ -162,7 +165,6 @@ impl<S: Sink> Sim<S> {
                 irq_left: 0,
                 irq_hidden: 0,
                 idle_overhead: 0,
-                stretch: 0,
                 end_at: u64::MAX,
                 tick_armed: false,
                 forced_idle: false,
@@ -216,8 +218,13 @@ impl<S: Sink> Sim<S> {
                 waiters: std::collections::VecDeque::new(),
             })
             .collect();
+        let conds = matches!(config.preempt, PreemptModel::None | PreemptModel::Voluntary);
+        let look_ahead = profile.throttle_rule == ThrottleRule::Group
+            || config.groups.iter().all(|g| g.bandwidth.is_none());
         let mut sim = Self {
-            code: config.programs.iter().map(compile).collect(),
+            code: Code::compile(&config.programs, conds),
+            look_ahead,
+            limit: config.duration.map_or(u64::MAX, |d| d.0),
             class,
             notes: Notes::default(),
             tasks: Vec::new(),
@@ -227,7 +234,7 @@ impl<S: Sink> Sim<S> {
             barriers,
             conds: vec![std::collections::VecDeque::new(); config.conds as usize],
             sems,
-            agenda: Agenda::new(),
+            agenda: Agenda::new(n),
             by_entity: Vec::new(),
             groups,
             alive: 0,
@@ -305,10 +312,10 @@ impl<S: Sink> Sim<S> {
             allowed: new.allowed,
             restricted: new.restricted,
             mm: new.mm,
-            code: new.code,
-            pc: 0,
+            pc: self.code.starts[new.code as usize],
             loops: Vec::new(),
             doing: Doing::Nothing,
+            ahead: Aheads::NONE,
             retry: Retry::No,
             overhead: 0,
             kernel: crate::state::Kernel::User,
@@ -335,24 +342,24 @@ impl<S: Sink> Sim<S> {
     ///
     /// A program that makes no progress or breaks the rules of a lock, or a fault of the lab itself.
     pub fn run(mut self) -> Result<RunResult, SimError> {
-        let limit = self.config.duration.map_or(u64::MAX, |d| d.0);
+        let limit = self.limit;
         let mut now = 0;
         let mut starved = false;
         while self.alive > 0 {
-            let Some(next) = self.agenda.next_time() else {
-                // Everybody waits for somebody.
-                starved = true;
+            let Some((time, cpu, event)) = self.agenda.pop(limit) else {
+                // If nothing is to come, everybody waits for somebody.
+                starved = self.agenda.is_empty();
                 break;
             };
-            if next > limit {
-                break;
+            now = time;
+            self.notes.local = cpu;
+            match event {
+                Next::Event(event) => self.happen(cpu, now, event)?,
+                Next::End => {
+                    self.account(cpu, now);
+                    self.advance(cpu, now)?;
+                }
             }
-            let Some((order, event)) = self.agenda.pop() else {
-                break;
-            };
-            now = order.time;
-            self.notes.local = order.cpu;
-            self.happen(order.cpu, now, event)?;
             self.interrupt_others(now)?;
             if let Some(o) = self.class.take_overflow() {
                 return Err(SimError::Overflow(format!("{o:?}")));
@@ -443,13 +450,6 @@ impl<S: Sink> Sim<S> {
             Happening::HrTick(seq) => {
                 if self.cpus[cpu as usize].hrtick_seq == seq {
                     self.hrtick(cpu, now)?;
-                }
-            }
-            Happening::End(stretch) => {
-                if self.cpus[cpu as usize].stretch == stretch {
-                    self.account(cpu, now);
-                    self.cpus[cpu as usize].end_at = u64::MAX;
-                    self.advance(cpu, now)?;
                 }
             }
             Happening::Poke => {
@@ -594,40 +594,54 @@ impl<S: Sink> Sim<S> {
             }
             return;
         };
+        let pending = self.class.resched(CpuId(cpu)) != Resched::None;
         let task = &mut self.tasks[t as usize];
-        let o = dt.min(task.overhead);
-        task.overhead -= o;
-        c.times.overhead += o;
-        task.stats.system += o;
-        dt -= o;
-        if dt == 0 {
-            return;
-        }
         if matches!(task.class, ClassOf::Rt { .. }) {
-            c.rt.time += dt;
+            c.rt.time += dt - dt.min(task.overhead);
         }
-        match &mut task.doing {
-            Doing::Work { mode, left, .. } => {
-                debug_assert!(*left >= dt, "a task ran past its work");
-                *left -= dt.min(*left);
-                if crate::config::is_kernel(*mode) {
-                    c.times.system += dt;
-                    task.stats.system += dt;
-                } else {
+        loop {
+            let o = dt.min(task.overhead);
+            task.overhead -= o;
+            c.times.overhead += o;
+            task.stats.system += o;
+            dt -= o;
+            let part = match &mut task.doing {
+                Doing::Work { mode, left, .. } => {
+                    let part = dt.min(*left);
+                    *left -= part;
+                    if crate::config::is_kernel(*mode) {
+                        c.times.system += part;
+                        task.stats.system += part;
+                    } else {
+                        c.times.user += part;
+                        task.stats.user += part;
+                    }
+                    part
+                }
+                Doing::Spin { left, .. } => {
+                    *left = left.saturating_sub(if *left == u64::MAX { 0 } else { dt });
                     c.times.user += dt;
                     task.stats.user += dt;
+                    task.stats.spin += dt;
+                    dt
                 }
+                Doing::Nothing => 0,
+            };
+            dt -= part;
+            if dt == 0 {
+                return;
             }
-            Doing::Spin { left, .. } => {
-                *left = left.saturating_sub(if *left == u64::MAX { 0 } else { dt });
-                c.times.user += dt;
-                task.stats.user += dt;
-                task.stats.spin += dt;
-            }
-            Doing::Nothing => {
-                debug_assert!(false, "a task ran without work");
-                c.times.overhead += dt;
-                task.stats.system += dt;
+            debug_assert!(!pending, "a request was passed over");
+            match task.ahead.pop() {
+                Some(Ahead::Work { mode, ns }) => task.begin(mode, ns),
+                Some(Ahead::Count(units)) => self.work += units,
+                Some(Ahead::Call { ns }) => task.enter_call(ns),
+                None => {
+                    debug_assert!(false, "a task ran past its work");
+                    c.times.overhead += dt;
+                    task.stats.system += dt;
+                    return;
+                }
             }
         }
     }
@@ -652,24 +666,27 @@ impl<S: Sink> Sim<S> {
                     Doing::Nothing => 0,
                 };
                 // Behind kernel work comes a place to reschedule, so that stretch ends by itself.
-                if task.overhead == 0 || task.kernel == crate::state::Kernel::User {
+                if task.overhead == 0 || task.kernel == Kernel::User {
                     left = left.saturating_add(work);
+                    // So does all work if somebody asks to reschedule; else it goes through to what is ahead.
+                    let through = left.saturating_add(task.ahead.ns);
+                    if task.ahead.ns > 0
+                        && c.accounted.saturating_add(through) <= self.limit
+                        && self.class.resched(CpuId(cpu)) == Resched::None
+                    {
+                        left = through;
+                    }
                 }
             }
         }
-        if c.curr.is_none() {
-            c.end_at = u64::MAX;
-            return;
-        }
-        let end = c.accounted.saturating_add(left);
+        let end = if c.curr.is_none() {
+            u64::MAX
+        } else {
+            c.accounted.saturating_add(left)
+        };
         if end != c.end_at {
             c.end_at = end;
-            c.stretch = c.stretch.wrapping_add(1);
-            if end != u64::MAX {
-                let stretch = c.stretch;
-                self.agenda
-                    .push(end, Rank::Work, cpu, Happening::End(stretch));
-            }
+            self.agenda.set_end(cpu, end);
         }
     }
 
@@ -713,6 +730,11 @@ impl<S: Sink> Sim<S> {
                 continue;
             }
             let idle = self.cpus[cpu as usize].curr.is_none();
+            if !idle {
+                // Work ends at the next place where the request is looked at.
+                self.account(cpu, now);
+                self.plan(cpu);
+            }
             if !idle && self.class.resched(CpuId(cpu)) == Resched::Lazy {
                 // A lazy request sends no interrupt.
                 continue;

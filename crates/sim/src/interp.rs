@@ -3,14 +3,14 @@
 use schedlab_fair::{CpuId, Dequeue, Enqueue, Ns, TaskPolicy};
 use schedlab_trace::event::{EventKind, PrevState};
 
-use crate::code::Instr;
+use crate::code::{Instr, NONE};
 use crate::config::{PreemptModel, SimError};
 use crate::engine::{Happening, NewTask, Sim, Sink, class_of, fair_part};
 use crate::order::Rank;
 use crate::preempt::Place;
 use crate::program::{LockKind, Mode, Sched};
 use crate::sched::Entry;
-use crate::state::{ClassOf, CpuSet, Doing, Kernel, Life, Retry};
+use crate::state::{Ahead, ClassOf, CpuSet, Doing, Kernel, Life, Retry, Task};
 
 /// Steps of one task without time passing before its program counts as stuck.
 const STEPS_LIMIT: u64 = 1_000_000;
@@ -80,6 +80,7 @@ impl<S: Sink> Sim<S> {
                         break;
                     }
                 }
+                Doing::Nothing if task.ahead.first().is_some() => self.next_ahead(cpu, t, now)?,
                 Doing::Nothing => self.fetch(cpu, t, now)?,
             }
         }
@@ -158,96 +159,98 @@ impl<S: Sink> Sim<S> {
         Ok(true)
     }
 
+    /// Begins the next stretch that was looked ahead at.
+    fn next_ahead(&mut self, cpu: u32, t: u32, now: u64) -> Result<(), SimError> {
+        let task = &mut self.tasks[t as usize];
+        if let Some(Ahead::Work {
+            mode: Mode::User, ..
+        }) = task.ahead.first()
+        {
+            if task.kernel != Kernel::User {
+                task.kernel = Kernel::User;
+                if self.should_resched(cpu, Place::ReturnToUser) {
+                    return self.leave(cpu, t, now, Entry::Leave);
+                }
+            }
+        }
+        let task = &mut self.tasks[t as usize];
+        match task.ahead.pop() {
+            Some(Ahead::Work { mode, ns }) => task.begin(mode, ns),
+            Some(Ahead::Call { ns }) => task.enter_call(ns),
+            Some(Ahead::Count(units)) => self.work += units,
+            None => {}
+        }
+        Ok(())
+    }
+
     /// Fetches and performs the next instruction.
     fn fetch(&mut self, cpu: u32, t: u32, now: u64) -> Result<(), SimError> {
-        let task = &self.tasks[t as usize];
-        let (code, pc) = (task.code as usize, task.pc as usize);
-        match &self.code[code][pc] {
-            Instr::Enter { times, end } => {
-                let (times, end) = (*times, *end);
-                let task = &mut self.tasks[t as usize];
-                if times == Some(0) {
-                    task.pc = end;
-                } else {
-                    task.loops.push(times.unwrap_or(u64::MAX));
-                    task.pc += 1;
-                }
-                return Ok(());
-            }
-            Instr::Again { start } => {
-                let start = *start;
-                let task = &mut self.tasks[t as usize];
-                if let Some(left) = task.loops.last_mut() {
-                    if *left != u64::MAX {
-                        *left -= 1;
-                    }
-                    if *left > 0 {
-                        task.pc = start + 1;
-                        return Ok(());
-                    }
-                    task.loops.pop();
-                }
-                task.pc += 1;
+        let task = &mut self.tasks[t as usize];
+        let instr = self.code.instrs[task.pc as usize];
+        match instr {
+            Instr::Enter { .. } | Instr::Again { .. } => {
+                jump(task, instr);
                 return Ok(());
             }
             Instr::Count(units) => {
                 self.work += units;
-                self.tasks[t as usize].pc += 1;
+                task.pc += 1;
                 return Ok(());
             }
             _ => {}
         }
         // A finished system call returns to user mode before anything else; kernel work goes on into its call.
         let user_work = matches!(
-            self.code[code][pc],
+            instr,
             Instr::Run {
                 mode: Mode::User,
                 ..
-            } | Instr::RunUntil { .. }
+            } | Instr::RunDrawn {
+                mode: Mode::User,
+                ..
+            } | Instr::RunUntil(_)
         );
-        let kernel = self.tasks[t as usize].kernel;
-        if kernel == Kernel::Leaving || (kernel == Kernel::Inside && user_work) {
-            self.tasks[t as usize].kernel = Kernel::User;
+        if task.kernel == Kernel::Leaving || (task.kernel == Kernel::Inside && user_work) {
+            task.kernel = Kernel::User;
             if self.should_resched(cpu, Place::ReturnToUser) || self.must_throttle(t) {
                 return self.leave(cpu, t, now, Entry::Leave);
             }
         }
-        if let Instr::Run {
-            work,
-            mode,
-            cond_resched,
-        } = &self.code[code][pc]
-        {
-            let (work, mode, cond) = (*work, *mode, *cond_resched);
-            self.begin_work(t, work, mode, cond);
-            return Ok(());
-        }
-        if let Instr::RunUntil { until, check } = self.code[code][pc] {
-            let task = &mut self.tasks[t as usize];
-            if now >= until {
-                task.pc += 1;
-            } else {
-                task.doing = Doing::Work {
-                    mode: Mode::User,
-                    left: check,
-                    cond: None,
-                };
+        match instr {
+            Instr::Run { mode, ns } => {
+                self.begin_work(t, mode, ns);
+                return Ok(());
             }
-            return Ok(());
+            Instr::RunDrawn { mode, work } => {
+                let work = self.code.durs[work as usize];
+                let ns = self.tasks[t as usize].rng.draw(work);
+                self.begin_work(t, mode, ns);
+                return Ok(());
+            }
+            Instr::RunCond(index) => {
+                self.begin_cond(t, index);
+                return Ok(());
+            }
+            Instr::RunUntil(index) => {
+                let (until, check) = self.code.untils[index as usize];
+                let task = &mut self.tasks[t as usize];
+                if now >= until {
+                    task.pc += 1;
+                } else {
+                    task.begin(Mode::User, check);
+                }
+                return Ok(());
+            }
+            _ => {}
         }
-        if let Retry::Relock(lock) = self.tasks[t as usize].retry {
+        let task = &self.tasks[t as usize];
+        if let Retry::Relock(lock) = task.retry {
             return self.relock(cpu, t, lock, now);
         }
-        if self.is_call(t) && self.tasks[t as usize].kernel == Kernel::User {
-            let extra = match self.code[code][pc] {
-                Instr::Fork(_) => self.config.costs.fork,
-                Instr::Exit => self.config.costs.exit,
-                _ => 0,
-            };
-            let task = &mut self.tasks[t as usize];
-            task.kernel = Kernel::Inside;
-            task.overhead += self.config.costs.syscall + extra;
-            if task.overhead > 0 {
+        if task.kernel == Kernel::User && self.is_call(instr) {
+            let ns = self.call_cost(instr);
+            self.tasks[t as usize].enter_call(ns);
+            if ns > 0 {
                 return Ok(());
             }
         }
@@ -257,8 +260,61 @@ impl<S: Sink> Sim<S> {
         {
             return self.leave(cpu, t, now, Entry::Preempted);
         }
-        let step = self.perform(cpu, t, now)?;
+        let step = self.perform(cpu, t, instr, now)?;
         self.finish_step(cpu, t, now, step)
+    }
+
+    /// Time from the entry of a system call to its effect.
+    fn call_cost(&self, instr: Instr) -> u64 {
+        let costs = &self.config.costs;
+        costs.syscall
+            + match instr {
+                Instr::Fork(_) => costs.fork,
+                Instr::Exit => costs.exit,
+                _ => 0,
+            }
+    }
+
+    /// Looks at what comes behind the work that a task has just begun, up to the entry of the next system call.
+    fn look_ahead(&mut self, t: u32) {
+        /// Instructions looked at, so that an empty loop is left.
+        const MOST: u32 = 16;
+        if !self.look_ahead {
+            return;
+        }
+        for _ in 0..MOST {
+            let task = &mut self.tasks[t as usize];
+            if task.ahead.is_full() {
+                return;
+            }
+            let instr = self.code.instrs[task.pc as usize];
+            let ahead = match instr {
+                Instr::Enter { .. } | Instr::Again { .. } => {
+                    jump(task, instr);
+                    continue;
+                }
+                Instr::Count(units) => Ahead::Count(units),
+                Instr::Run { mode, ns } => Ahead::Work { mode, ns },
+                Instr::RunDrawn { mode, work } => Ahead::Work {
+                    mode,
+                    ns: task.rng.draw(self.code.durs[work as usize]),
+                },
+                // What these do depends on when they are reached.
+                Instr::RunCond(_) | Instr::RunUntil(_) | Instr::Lock(_) | Instr::Unlock(_) => {
+                    return;
+                }
+                _ => {
+                    let ns = self.call_cost(instr);
+                    let task = &mut self.tasks[t as usize];
+                    if ns > 0 && task.ahead.in_user_behind(task.kernel) {
+                        task.ahead.push(Ahead::Call { ns });
+                    }
+                    return;
+                }
+            };
+            task.pc += 1;
+            task.ahead.push(ahead);
+        }
     }
 
     fn finish_step(&mut self, cpu: u32, t: u32, now: u64, step: Step) -> Result<(), SimError> {
@@ -297,63 +353,61 @@ impl<S: Sink> Sim<S> {
     }
 
     /// Instructions that enter the kernel even if they need not wait.
-    fn is_call(&self, t: u32) -> bool {
-        let task = &self.tasks[t as usize];
-        match &self.code[task.code as usize][task.pc as usize] {
+    fn is_call(&self, instr: Instr) -> bool {
+        match instr {
             // Taking or leaving a free lock is done in user mode.
             Instr::Lock(l) => {
-                let l = &self.locks[*l as usize];
+                let l = &self.locks[l as usize];
                 l.kind == LockKind::Sleep && l.owner.is_some()
             }
-            Instr::Unlock(l) => !self.locks[*l as usize].waiters.is_empty(),
+            Instr::Unlock(l) => !self.locks[l as usize].waiters.is_empty(),
             _ => true,
         }
     }
 
-    fn begin_work(&mut self, t: u32, work: crate::program::Dur, mode: Mode, cond: Option<Ns>) {
+    fn begin_work(&mut self, t: u32, mode: Mode, ns: u64) {
         let task = &mut self.tasks[t as usize];
-        let total = task.rng.draw(work);
         task.pc += 1;
-        if mode != Mode::User {
-            task.kernel = Kernel::Inside;
+        task.begin(mode, ns);
+        if ns > 0 {
+            self.look_ahead(t);
         }
-        if total == 0 {
-            return;
-        }
-        let honours_cond = matches!(
-            self.config.preempt,
-            PreemptModel::None | PreemptModel::Voluntary
-        );
-        let (left, cond) = match cond {
-            Some(Ns(spacing)) if mode == Mode::Kernel && honours_cond && spacing < total => {
-                (spacing, Some((spacing, total - spacing)))
-            }
-            _ => (total, None),
-        };
-        task.doing = Doing::Work { mode, left, cond };
     }
 
-    fn perform(&mut self, cpu: u32, t: u32, now: u64) -> Result<Step, SimError> {
-        let (code, pc) = {
-            let task = &self.tasks[t as usize];
-            (task.code as usize, task.pc as usize)
+    /// Kernel work that may be left at each `cond_resched`.
+    fn begin_cond(&mut self, t: u32, index: u32) {
+        let (work, spacing) = self.code.conds[index as usize];
+        let task = &mut self.tasks[t as usize];
+        let total = task.rng.draw(work);
+        if spacing >= total {
+            self.begin_work(t, Mode::Kernel, total);
+            return;
+        }
+        task.pc += 1;
+        task.kernel = Kernel::Inside;
+        task.doing = Doing::Work {
+            mode: Mode::Kernel,
+            left: spacing,
+            cond: Some((spacing, total - spacing)),
         };
-        let instr = self.code[code][pc].clone();
+    }
+
+    fn perform(&mut self, cpu: u32, t: u32, instr: Instr, now: u64) -> Result<Step, SimError> {
         Ok(match instr {
             Instr::Sleep(d) => {
-                let ns = self.tasks[t as usize].rng.draw(d);
+                let ns = self.tasks[t as usize].rng.draw(self.code.durs[d as usize]);
                 self.arm_wake(t, cpu, ns, now);
                 Step::Sleep(PrevState::INTERRUPTIBLE)
             }
             Instr::BlockIo(d) => {
-                let ns = self.tasks[t as usize].rng.draw(d);
+                let ns = self.tasks[t as usize].rng.draw(self.code.durs[d as usize]);
                 self.arm_wake(t, cpu, ns, now);
                 Step::Sleep(PrevState::UNINTERRUPTIBLE)
             }
             Instr::Timer {
                 timer,
-                period,
                 absolute,
+                period,
             } => self.timer(t, cpu, timer, period, absolute, now),
             Instr::Beat { timer, period } => {
                 let slot = self.timer_slot(t, timer);
@@ -421,10 +475,11 @@ impl<S: Sink> Sim<S> {
                 }
             }
             Instr::Resume(name) => {
-                let Some(w) = self.tasks.iter().position(|x| x.name == name) else {
+                let name = &self.code.names[name as usize];
+                let Some(w) = self.tasks.iter().position(|x| x.name == *name) else {
                     return Err(SimError::NoSuchTask {
                         task: self.tasks[t as usize].name.clone(),
-                        target: name,
+                        target: name.clone(),
                     });
                 };
                 let other = &mut self.tasks[w];
@@ -455,12 +510,18 @@ impl<S: Sink> Sim<S> {
                 Step::Next
             }
             Instr::SetSlice(s) => {
+                let s = (s != NONE).then_some(Ns(s));
                 self.change(cpu, t, now, |sim| sim.class.set_slice(sim.fair_of(t), s));
                 Step::Next
             }
-            Instr::SetAffinity(list) => self.set_affinity(cpu, t, &list, now)?,
+            Instr::SetAffinity(list) => {
+                let allowed = CpuSet::of(&self.code.affinities[list as usize], self.cpus.len());
+                self.set_affinity(cpu, t, allowed, now)?
+            }
             Instr::Run { .. }
-            | Instr::RunUntil { .. }
+            | Instr::RunDrawn { .. }
+            | Instr::RunCond(_)
+            | Instr::RunUntil(_)
             | Instr::Enter { .. }
             | Instr::Again { .. }
             | Instr::Count(_) => Step::Stay,
@@ -820,8 +881,13 @@ impl<S: Sink> Sim<S> {
         self.told(now);
     }
 
-    fn set_affinity(&mut self, cpu: u32, t: u32, list: &[u32], now: u64) -> Result<Step, SimError> {
-        let allowed = CpuSet::of(list, self.cpus.len());
+    fn set_affinity(
+        &mut self,
+        cpu: u32,
+        t: u32,
+        allowed: CpuSet,
+        now: u64,
+    ) -> Result<Step, SimError> {
         let stays = allowed.has(cpu);
         self.tasks[t as usize].allowed = allowed;
         self.tasks[t as usize].restricted = true;
@@ -866,5 +932,30 @@ impl<S: Sink> Sim<S> {
         self.told(now);
         self.check_preempt(to, t, schedlab_fair::Wake::NONE, now);
         Ok(Step::Stay)
+    }
+}
+
+/// Begins, repeats or ends a loop.
+fn jump(task: &mut Task, instr: Instr) {
+    match instr {
+        Instr::Enter { end, times: 0 } => task.pc = end,
+        Instr::Enter { times, .. } => {
+            task.loops.push(times);
+            task.pc += 1;
+        }
+        Instr::Again { start } => {
+            if let Some(left) = task.loops.last_mut() {
+                if *left != NONE {
+                    *left -= 1;
+                }
+                if *left > 0 {
+                    task.pc = start + 1;
+                    return;
+                }
+                task.loops.pop();
+            }
+            task.pc += 1;
+        }
+        _ => {}
     }
 }

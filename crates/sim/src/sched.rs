@@ -432,8 +432,6 @@ impl<S: Sink> Sim<S> {
         let c = &mut self.cpus[cpu as usize];
         c.nr_switches += 1;
         c.curr = next;
-        c.end_at = u64::MAX;
-        c.stretch = c.stretch.wrapping_add(1);
         match next {
             Some(n) => {
                 let task = &mut self.tasks[n as usize];

@@ -90,6 +90,81 @@ pub(crate) enum Doing {
     Spin { lock: u32, left: u64 },
 }
 
+/// What comes behind the work that a task is doing, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ahead {
+    /// Work of the program.
+    Work { mode: Mode, ns: u64 },
+    /// Units of finished work to count.
+    Count(u64),
+    /// Entry of a system call.
+    Call { ns: u64 },
+}
+
+/// How many stretches are looked ahead at most.
+const AHEAD: usize = 6;
+
+/// Stretches of work ahead of a task, so that one event does for all of them where nobody asks to reschedule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aheads {
+    list: [Ahead; AHEAD],
+    from: u8,
+    end: u8,
+    /// Time that all take together, ns.
+    pub(crate) ns: u64,
+}
+
+impl Aheads {
+    pub(crate) const NONE: Self = Self {
+        list: [Ahead::Count(0); AHEAD],
+        from: 0,
+        end: 0,
+        ns: 0,
+    };
+
+    fn time(a: Ahead) -> u64 {
+        match a {
+            Ahead::Work { ns, .. } | Ahead::Call { ns } => ns,
+            Ahead::Count(_) => 0,
+        }
+    }
+
+    pub(crate) fn first(&self) -> Option<Ahead> {
+        (self.from < self.end).then(|| self.list[usize::from(self.from)])
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Ahead> {
+        let first = self.first()?;
+        self.from += 1;
+        if self.from == self.end {
+            (self.from, self.end) = (0, 0);
+        }
+        self.ns -= Self::time(first);
+        Some(first)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        usize::from(self.end) == AHEAD
+    }
+
+    /// Whether a task in `now` is in user mode behind all of them.
+    pub(crate) fn in_user_behind(&self, now: Kernel) -> bool {
+        let list = &self.list[usize::from(self.from)..usize::from(self.end)];
+        let last = list.iter().rev().find_map(|a| match a {
+            Ahead::Work { mode, .. } => Some(*mode == Mode::User),
+            _ => None,
+        });
+        last.unwrap_or(now == Kernel::User)
+    }
+
+    /// Adds one; there must be room.
+    pub(crate) fn push(&mut self, a: Ahead) {
+        self.list[usize::from(self.end)] = a;
+        self.end += 1;
+        self.ns = self.ns.saturating_add(Self::time(a));
+    }
+}
+
 /// How deep in the kernel a task is, for the places at which it may be rescheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kernel {
@@ -125,10 +200,10 @@ pub(crate) struct Task {
     pub(crate) allowed: CpuSet,
     pub(crate) restricted: bool,
     pub(crate) mm: u32,
-    pub(crate) code: u32,
     pub(crate) pc: u32,
     pub(crate) loops: Vec<u64>,
     pub(crate) doing: Doing,
+    pub(crate) ahead: Aheads,
     pub(crate) retry: Retry,
     /// Kernel work to do before the program goes on, ns.
     pub(crate) overhead: u64,
@@ -146,6 +221,33 @@ pub(crate) struct Task {
     pub(crate) start: u64,
     pub(crate) core: crate::core_sched::CoreTask,
     pub(crate) stats: TaskStats,
+}
+
+impl Task {
+    /// Begins work; entering or leaving the kernel is part of it.
+    pub(crate) fn begin(&mut self, mode: Mode, ns: u64) {
+        self.kernel = if mode == Mode::User {
+            Kernel::User
+        } else {
+            Kernel::Inside
+        };
+        self.doing = if ns == 0 {
+            Doing::Nothing
+        } else {
+            Doing::Work {
+                mode,
+                left: ns,
+                cond: None,
+            }
+        };
+    }
+
+    /// Enters a system call, which takes this long before it does anything.
+    pub(crate) fn enter_call(&mut self, ns: u64) {
+        self.kernel = Kernel::Inside;
+        self.doing = Doing::Nothing;
+        self.overhead += ns;
+    }
 }
 
 /// What a task did.
@@ -205,8 +307,7 @@ pub(crate) struct Cpu {
     pub(crate) irq_hidden: u64,
     /// The idle task's share of a switch, ns.
     pub(crate) idle_overhead: u64,
-    /// Number of the present stretch; an end of an older one is stale.
-    pub(crate) stretch: u32,
+    /// When the present stretch of work ends; `u64::MAX` for never.
     pub(crate) end_at: u64,
     pub(crate) tick_armed: bool,
     /// Idle although it has work, for core scheduling.

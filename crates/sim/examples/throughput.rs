@@ -1,0 +1,123 @@
+//! How fast the engine goes: a load like hackbench's on a machine of many CPUs, events a second on one core.
+//!
+//! `cargo run --release -p schedlab-sim --example throughput -- [CPUS] [GROUPS] [MILLISECONDS] [COSTS]`
+
+use std::time::Instant;
+
+use schedlab_fair::{Ns, Profile};
+use schedlab_sim::program::{
+    ChannelId, ChannelSpec, Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec,
+};
+use schedlab_sim::{Costs, CpuSite, PreemptModel, Sim, SimConfig};
+use schedlab_trace::event::Event;
+
+const FDS: u32 = 20;
+
+fn run(ns: u64, mode: Mode) -> Op {
+    Op::Run {
+        work: Dur::Fixed(Ns(ns)),
+        mode,
+        cond_resched: None,
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number =
+        |i: usize, default: u64| args.get(i).and_then(|a| a.parse().ok()).unwrap_or(default);
+    let (cpus, groups) = (number(0, 224) as u32, number(1, 3) as u32);
+    let costs = args.get(3).map_or("xeon-2s", String::as_str);
+    let mut c = SimConfig {
+        profile: Profile::default(),
+        cpus: (0..cpus)
+            .map(|i| CpuSite {
+                core: i,
+                llc: i / (cpus / 2).max(1),
+                socket: i / (cpus / 2).max(1),
+            })
+            .collect(),
+        hz: 1000,
+        preempt: PreemptModel::Voluntary,
+        core_sched: false,
+        costs: Costs::by_name(costs).expect("a cost profile"),
+        tick_skew: Ns(0),
+        groups: vec![],
+        programs: vec![],
+        tasks: vec![],
+        channels: vec![],
+        locks: vec![],
+        barriers: vec![],
+        conds: 0,
+        sems: vec![],
+        timers: 0,
+        duration: Some(Ns::from_ms(number(2, 100))),
+        seed: 1,
+    };
+    for g in 0..groups {
+        for f in 0..FDS {
+            let sends = (0..FDS)
+                .flat_map(|to| {
+                    [
+                        run(73, Mode::User),
+                        run(1200, Mode::Kernel),
+                        Op::Send {
+                            channel: ChannelId(g * FDS + to),
+                            bytes: 100,
+                        },
+                    ]
+                })
+                .collect();
+            let recvs = vec![
+                Op::Recv {
+                    channel: ChannelId(g * FDS + f),
+                    bytes: 100,
+                },
+                run(1480, Mode::Kernel),
+                run(73, Mode::User),
+                Op::Count { units: 1 },
+            ];
+            c.channels.push(ChannelSpec {
+                capacity: 212_992,
+                overhead: 668,
+                writer_wake_below: 212_992 / 4,
+                messages: false,
+                sync_wake: true,
+            });
+            for (comm, body) in [("sender", sends), ("receiver", recvs)] {
+                let program = ProgramId(c.programs.len() as u32);
+                c.programs.push(Program {
+                    name: comm.into(),
+                    ops: vec![Op::Loop { times: None, body }],
+                });
+                c.tasks.push(TaskSpec {
+                    comm: comm.into(),
+                    program,
+                    sched: Sched::Other { nice: 0 },
+                    slice: None,
+                    affinity: vec![],
+                    group: None,
+                    start: Ns(0),
+                    mm: program.0,
+                    cookie: 0,
+                });
+            }
+        }
+    }
+    let tasks = c.tasks.len();
+    let mut traced = 0u64;
+    let sim = Sim::new(c, |_: &Event| traced += 1).expect("a sound configuration");
+    let begin = Instant::now();
+    let r = sim.run().expect("a run to the end");
+    let wall = begin.elapsed().as_secs_f64();
+    let scheduler = r.switches + r.wakeups + r.migrations;
+    println!(
+        "{cpus} CPUs, {tasks} tasks, {} ms simulated in {:.3} s: {} events ({:.2} M/s), {} of them switches, wakeups, migrations ({:.2} M/s), {} messages",
+        r.end.0 / 1_000_000,
+        wall,
+        r.events,
+        r.events as f64 / wall / 1e6,
+        scheduler,
+        scheduler as f64 / wall / 1e6,
+        r.work
+    );
+}
