@@ -82,6 +82,7 @@ fn main() {
                 writer_wake_below: 212_992 / 4,
                 messages: false,
                 sync_wake: true,
+                wake_all_writers: false,
             });
             for (comm, body) in [("sender", sends), ("receiver", recvs)] {
                 let program = ProgramId(c.programs.len() as u32);
