@@ -286,6 +286,7 @@ impl<S: Sink> Sim<S> {
         {
             self.arm_hrtick(cpu, now);
         }
+        self.count(cpu);
         self.core_switched(cpu, now);
         Ok(())
     }
@@ -334,6 +335,9 @@ impl<S: Sink> Sim<S> {
     }
 
     fn rt_pull(&mut self, cpu: u32, own: u8) -> Option<(u32, u8)> {
+        if self.rt_overloaded == 0 {
+            return None;
+        }
         let mut best: Option<(u32, u8, u32)> = None;
         for from in 0..self.cpus.len() as u32 {
             let c = &self.cpus[from as usize];
@@ -371,6 +375,16 @@ impl<S: Sink> Sim<S> {
         let rt = &self.cpus[cpu as usize].rt;
         let n = if rt.throttled { 0 } else { rt.len() };
         self.class.set_nr_other(CpuId(cpu), n);
+        let rt = &mut self.cpus[cpu as usize].rt;
+        let overloaded = rt.len() > 1;
+        if rt.overloaded != overloaded {
+            rt.overloaded = overloaded;
+            self.rt_overloaded = if overloaded {
+                self.rt_overloaded + 1
+            } else {
+                self.rt_overloaded - 1
+            };
+        }
     }
 
     fn switch_to(
@@ -429,6 +443,7 @@ impl<S: Sink> Sim<S> {
         } else if prev.is_some() {
             cost += costs.involuntary;
         }
+        self.idle.set(cpu, next.is_none());
         let c = &mut self.cpus[cpu as usize];
         c.nr_switches += 1;
         c.curr = next;
@@ -507,6 +522,8 @@ impl<S: Sink> Sim<S> {
             clock,
             &mut self.notes,
         );
+        self.count(from);
+        self.count(to);
         self.core_enqueued(t, to);
         self.server_if_filled(to, now);
         self.told(now);
@@ -609,6 +626,7 @@ impl<S: Sink> Sim<S> {
             }
             ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
         }
+        self.count(cpu);
         self.core_enqueued(t, cpu);
         self.told(now);
         let mut flags = Wake::TTWU;
@@ -656,6 +674,7 @@ impl<S: Sink> Sim<S> {
             }
             ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
         }
+        self.count(cpu);
         self.core_enqueued(t, cpu);
         self.told(now);
         let task = self.task_ref(t);
