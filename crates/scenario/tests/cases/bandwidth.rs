@@ -57,7 +57,9 @@ fn case_23_a_limit_far_above_the_mean_use_makes_the_tail() {
     // 16 CPUs use up 150 ms in 9.4 ms, within each of the five bursts.
     let exhausted = 150 * MS / 16;
     assert!(limited >= free + 100 * MS - exhausted, "{limited}");
-    assert_eq!(some.len(), 5, "{some:?}");
+    // One long stall each; shorter ones end with the slack timer, which hands on what idle CPUs gave back.
+    let long = some.iter().filter(|s| s.1 - s.0 > 50 * MS).count();
+    assert_eq!(long, 5, "{some:?}");
     // The same limit with shorter periods: shorter stalls, but more of them.
     let (_, short) = bursts(&["group.pod.quota=15ms", "group.pod.period=10ms"]);
     assert!(longest(&short) <= 10 * MS && longest(&short) < longest(&some));

@@ -54,6 +54,21 @@ fn case_11_a_server_started_and_stopped_all_the_time_serves_once_a_period() {
     }
 }
 
+#[test]
+fn case_11_arrivals_while_the_server_is_started_do_not_start_it_again() {
+    // A fair hog keeps each server started; beside it the other work comes and goes at 10 kHz while the server serves.
+    let rt = "task.rt.program=[\"run 1000s\"]";
+    let hog = "task+={ name = \"hog\", count = 8, kind = \"hog\" }";
+    for profile in ["6.12.0", "6.12-stable", "6.19", "7.0"] {
+        let p = format!("kernel.profile=\"{profile}\"");
+        let p = play_file("11-fair-server.toml", &[&p, rt, hog]);
+        assert!(p.sum("kworker", |s| s.nvcsw) > 8 * 3 * 100, "{profile}");
+        // Exactly 50 ms of each of three seconds on each of eight CPUs.
+        let fair = p.run("kworker") + p.run("hog");
+        assert_eq!(fair, 8 * 3 * 50 * MS, "{profile}");
+    }
+}
+
 /// Delays of the waker; `fifo` makes it real time.
 fn delays(hz: u64, preempt: &str, fifo: bool) -> Vec<u64> {
     let hz = format!("machine.hz={hz}");
