@@ -64,7 +64,7 @@ pub(crate) enum Happening {
     Period(GroupId),
     /// The slack timer of a group: runtime given back goes to those who wait for it.
     Slack(GroupId),
-    Server(u32),
+    Server,
     RtPeriod,
 }
 
@@ -136,6 +136,8 @@ pub struct Sim<S: Sink> {
     /// `None` unless core scheduling is on.
     pub(crate) core_sched: Option<CoreSched>,
     events: u64,
+    /// Time of the last event.
+    last_event: u64,
     pub(crate) tick_jitter: Stream,
     /// When each limited group's quota is refilled next.
     refills: BTreeMap<GroupId, u64>,
@@ -261,6 +263,7 @@ impl<S: Sink> Sim<S> {
             last_exit: 0,
             core_sched: config.core_sched.then(|| CoreSched::new(&config.cpus)),
             events: 0,
+            last_event: 0,
             tick_jitter: Stream::new(config.seed, "tick jitter"),
             refills: BTreeMap::new(),
             slack_armed: BTreeSet::new(),
@@ -385,7 +388,11 @@ impl<S: Sink> Sim<S> {
             }
         }
         let ended = self.alive == 0;
-        let end = if ended || starved || limit == u64::MAX {
+        let end = if starved {
+            // Timers that found nothing to do do not count.
+            let seen = self.cpus.iter().map(|c| c.accounted).max();
+            self.last_event.max(seen.unwrap_or(0))
+        } else if ended || limit == u64::MAX {
             now
         } else {
             limit
@@ -497,11 +504,7 @@ impl<S: Sink> Sim<S> {
             }
             Happening::Period(g) => self.period(g, cpu, now)?,
             Happening::Slack(g) => self.slack(g, cpu, now)?,
-            Happening::Server(seq) => {
-                if self.cpus[cpu as usize].server.seq == seq {
-                    self.server_timer(cpu, now)?;
-                }
-            }
+            Happening::Server => self.server_timer(cpu, now)?,
             Happening::RtPeriod => self.rt_period(cpu, now)?,
         }
         Ok(())
@@ -783,6 +786,7 @@ impl<S: Sink> Sim<S> {
 
     pub(crate) fn emit(&mut self, cpu: u32, now: u64, kind: EventKind) {
         self.events += 1;
+        self.last_event = now;
         let (pid, comm) = match self.cpus[cpu as usize].curr {
             Some(t) => {
                 let task = &self.tasks[t as usize];

@@ -165,12 +165,11 @@ impl<S: Sink> Sim<S> {
         if let Some(Ahead::Work {
             mode: Mode::User, ..
         }) = task.ahead.first()
+            && task.kernel != Kernel::User
         {
-            if task.kernel != Kernel::User {
-                task.kernel = Kernel::User;
-                if self.should_resched(cpu, Place::ReturnToUser) {
-                    return self.leave(cpu, t, now, Entry::Leave);
-                }
+            task.kernel = Kernel::User;
+            if self.should_resched(cpu, Place::ReturnToUser) {
+                return self.leave(cpu, t, now, Entry::Leave);
             }
         }
         let task = &mut self.tasks[t as usize];

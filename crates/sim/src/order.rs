@@ -241,7 +241,11 @@ mod tests {
             for _ in 0..3000 {
                 x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
                 let cpu = (x >> 40) as usize % cpus;
-                plain[cpu] = if x % 5 == 0 { u64::MAX } else { x >> 20 & 0xff };
+                plain[cpu] = if x.is_multiple_of(5) {
+                    u64::MAX
+                } else {
+                    (x >> 20) & 0xff
+                };
                 ends.set(cpu as u32, plain[cpu]);
                 let least = *plain.iter().min().unwrap();
                 let first = plain.iter().position(|&t| t == least).unwrap();
