@@ -132,8 +132,14 @@ impl<S: Sink> Sim<S> {
     }
 
     pub(crate) fn server_timer(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
-        self.cpus[cpu as usize].server.timer = false;
-        if !self.cpus[cpu as usize].server.started {
+        let s = &mut self.cpus[cpu as usize].server;
+        s.timer = false;
+        if !s.started || s.active {
+            return Ok(());
+        }
+        if now < s.zero_laxity() {
+            // Moved meanwhile: the real timer does not fire now.
+            self.server_arm(cpu);
             return Ok(());
         }
         self.account(cpu, now);
@@ -147,10 +153,8 @@ impl<S: Sink> Sim<S> {
             s.deadline += PERIOD;
             s.left = RUNTIME;
         }
-        if s.active || now < s.zero_laxity() {
-            if !s.active {
-                self.server_arm(cpu);
-            }
+        if now < s.zero_laxity() {
+            self.server_arm(cpu);
             return self.irq_exit(cpu, now);
         }
         s.active = true;
