@@ -64,7 +64,7 @@ pub(crate) enum Happening {
     Period(GroupId),
     /// The slack timer of a group: runtime given back goes to those who wait for it.
     Slack(GroupId),
-    Server(u32),
+    Server,
     RtPeriod,
 }
 
@@ -76,7 +76,10 @@ pub(crate) struct Notes {
     pub(crate) remote: Vec<u32>,
     charged: Vec<(TaskId, u64)>,
     periods: Vec<(GroupId, u64)>,
-    reasons: BTreeMap<(Reason, u16), u64>,
+    /// Requests by reason and depth of the queue that asked.
+    reasons: BTreeMap<(Reason, Option<u16>), u64>,
+    /// Depth of each queue.
+    depths: Vec<u16>,
 }
 
 impl Hooks for Notes {
@@ -89,8 +92,8 @@ impl Hooks for Notes {
     }
 
     fn resched(&mut self, cpu: CpuId, _kind: Resched, reason: Reason, queue: Option<QueueId>) {
-        let level = queue.map_or(0, |q| u16::try_from(q.0 + 1).unwrap_or(u16::MAX));
-        *self.reasons.entry((reason, level)).or_default() += 1;
+        let depth = queue.and_then(|q| self.depths.get(q.index()).copied());
+        *self.reasons.entry((reason, depth)).or_default() += 1;
         if cpu.0 != self.local {
             self.remote.push(cpu.0);
         }
@@ -118,6 +121,12 @@ pub struct Sim<S: Sink> {
     /// Task of a class entity, by entity number.
     pub(crate) by_entity: Vec<u32>,
     pub(crate) groups: Vec<GroupId>,
+    /// CPUs whose current task is the idle one.
+    pub(crate) idle: CpuSet,
+    /// Runnable fair tasks by CPU, close together for searches.
+    pub(crate) runnable: Vec<u32>,
+    /// CPUs with real-time tasks beside the running one.
+    pub(crate) rt_overloaded: u32,
     pub(crate) alive: u32,
     pub(crate) next_pid: i32,
     pub(crate) work: u64,
@@ -127,6 +136,8 @@ pub struct Sim<S: Sink> {
     /// `None` unless core scheduling is on.
     pub(crate) core_sched: Option<CoreSched>,
     events: u64,
+    /// Time of the last event.
+    last_event: u64,
     pub(crate) tick_jitter: Stream,
     /// When each limited group's quota is refilled next.
     refills: BTreeMap<GroupId, u64>,
@@ -221,12 +232,19 @@ impl<S: Sink> Sim<S> {
         let conds = matches!(config.preempt, PreemptModel::None | PreemptModel::Voluntary);
         let look_ahead = profile.throttle_rule == ThrottleRule::Group
             || config.groups.iter().all(|g| g.bandwidth.is_none());
+        let notes = Notes {
+            depths: depths(&class, &groups),
+            ..Notes::default()
+        };
         let mut sim = Self {
             code: Code::compile(&config.programs, conds),
             look_ahead,
             limit: config.duration.map_or(u64::MAX, |d| d.0),
             class,
-            notes: Notes::default(),
+            idle: CpuSet::all(n),
+            runnable: vec![0; n],
+            rt_overloaded: 0,
+            notes,
             tasks: Vec::new(),
             cpus,
             channels,
@@ -245,6 +263,7 @@ impl<S: Sink> Sim<S> {
             last_exit: 0,
             core_sched: config.core_sched.then(|| CoreSched::new(&config.cpus)),
             events: 0,
+            last_event: 0,
             tick_jitter: Stream::new(config.seed, "tick jitter"),
             refills: BTreeMap::new(),
             slack_armed: BTreeSet::new(),
@@ -369,7 +388,11 @@ impl<S: Sink> Sim<S> {
             }
         }
         let ended = self.alive == 0;
-        let end = if ended || starved || limit == u64::MAX {
+        let end = if starved {
+            // Timers that found nothing to do do not count.
+            let seen = self.cpus.iter().map(|c| c.accounted).max();
+            self.last_event.max(seen.unwrap_or(0))
+        } else if ended || limit == u64::MAX {
             now
         } else {
             limit
@@ -393,19 +416,13 @@ impl<S: Sink> Sim<S> {
                 )));
             }
         }
-        let reasons = self
+        let resched = self
             .notes
             .reasons
             .iter()
-            .map(|(&(reason, level), &count)| ReschedCount {
+            .map(|(&(reason, depth), &count)| ReschedCount {
                 reason,
-                depth: match level {
-                    0 => None,
-                    q => {
-                        let queue = self.class.queue(QueueId(u32::from(q - 1)));
-                        Some(queue.owner.map_or(0, |o| self.class.entity(o).depth + 1))
-                    }
-                },
+                depth,
                 count,
             })
             .collect();
@@ -439,7 +456,7 @@ impl<S: Sink> Sim<S> {
                     stats: t.stats,
                 })
                 .collect(),
-            resched: crate::result::merge(reasons),
+            resched,
             core: self.core_sched.map_or_else(Default::default, |c| c.stats),
         })
     }
@@ -487,11 +504,7 @@ impl<S: Sink> Sim<S> {
             }
             Happening::Period(g) => self.period(g, cpu, now)?,
             Happening::Slack(g) => self.slack(g, cpu, now)?,
-            Happening::Server(seq) => {
-                if self.cpus[cpu as usize].server.seq == seq {
-                    self.server_timer(cpu, now)?;
-                }
-            }
+            Happening::Server => self.server_timer(cpu, now)?,
             Happening::RtPeriod => self.rt_period(cpu, now)?,
         }
         Ok(())
@@ -546,6 +559,7 @@ impl<S: Sink> Sim<S> {
             let clocks: Vec<Ns> = (0..self.cpus.len() as u32).map(|c| self.clock(c)).collect();
             self.class
                 .slack_timer(g, |c| clocks[c.index()], &mut self.notes);
+            self.count_all();
             self.told(now);
         }
         self.irq_exit(cpu, now)
@@ -559,6 +573,7 @@ impl<S: Sink> Sim<S> {
         let go_on = self
             .class
             .period_timer(g, |c| clocks[c.index()], &mut self.notes);
+        self.count_all();
         self.told(now);
         if go_on && let Some(b) = &self.class.group(g).bandwidth {
             let next = now + b.attr.period.0;
@@ -643,6 +658,17 @@ impl<S: Sink> Sim<S> {
                     return;
                 }
             }
+        }
+    }
+
+    /// Notes the number of runnable fair tasks of a CPU.
+    pub(crate) fn count(&mut self, cpu: u32) {
+        self.runnable[cpu as usize] = self.class.h_nr_runnable(CpuId(cpu));
+    }
+
+    fn count_all(&mut self) {
+        for cpu in 0..self.cpus.len() as u32 {
+            self.count(cpu);
         }
     }
 
@@ -760,6 +786,7 @@ impl<S: Sink> Sim<S> {
 
     pub(crate) fn emit(&mut self, cpu: u32, now: u64, kind: EventKind) {
         self.events += 1;
+        self.last_event = now;
         let (pid, comm) = match self.cpus[cpu as usize].curr {
             Some(t) => {
                 let task = &self.tasks[t as usize];
@@ -807,9 +834,33 @@ pub(crate) struct NewTask<'a> {
     pub(crate) parent: Option<u32>,
 }
 
-/// Name of a CPU's idle task.
+/// Name of a CPU's idle task: `swapper/` and its number.
 pub(crate) fn swapper(cpu: u32) -> Comm {
-    Comm::new(&format!("swapper/{cpu}"))
+    let mut name = *b"swapper/\0\0\0\0\0\0\0";
+    let digits = cpu.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = cpu;
+    // The kernel's names have room for seven digits.
+    for place in (0..digits.min(7)).rev() {
+        name[8 + place] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    Comm::from_bytes(&name)
+}
+
+/// Depth of every queue: 0 for the root queues.
+fn depths(class: &Class, groups: &[GroupId]) -> Vec<u16> {
+    let mut out = Vec::new();
+    for &g in std::iter::once(&GroupId::ROOT).chain(groups) {
+        for q in &class.group(g).queues {
+            let owner = class.queue(*q).owner;
+            let depth = owner.map_or(0, |o| class.entity(o).depth + 1);
+            if out.len() <= q.index() {
+                out.resize(q.index() + 1, 0);
+            }
+            out[q.index()] = depth;
+        }
+    }
+    out
 }
 
 /// Nice level and policy inside the fair class.

@@ -875,6 +875,7 @@ impl<S: Sink> Sim<S> {
         self.tasks[t as usize].sched = s;
         self.tasks[t as usize].class = new;
         self.sync_nr_other(cpu);
+        self.count(cpu);
         self.core_dequeued(t, cpu, true);
         self.core_enqueued(t, cpu);
         self.told(now);
@@ -927,6 +928,7 @@ impl<S: Sink> Sim<S> {
                 self.sync_nr_other(to);
             }
         }
+        self.count(to);
         self.core_enqueued(t, to);
         self.told(now);
         self.check_preempt(to, t, schedlab_fair::Wake::NONE, now);

@@ -244,7 +244,7 @@ mod tests {
                 plain[cpu] = if x.is_multiple_of(5) {
                     u64::MAX
                 } else {
-                    x >> 20 & 0xff
+                    (x >> 20) & 0xff
                 };
                 ends.set(cpu as u32, plain[cpu]);
                 let least = *plain.iter().min().unwrap();

@@ -27,13 +27,13 @@ impl<S: Sink> Sim<S> {
             return (prev, 1);
         }
         // From the next CPU on, wrapping, as the kernel's scan does.
-        for i in 1..n {
-            let cpu = (prev + i) % n;
-            if task.allowed.has(cpu) && self.is_idle(cpu) {
-                return (cpu, i + 1);
-            }
+        let found = self
+            .idle
+            .find_from(&task.allowed, (prev + 1) % n, |cpu| self.is_idle(cpu));
+        match found {
+            Some(cpu) => (cpu, (cpu + n - prev) % n + 1),
+            None => (prev, n),
         }
-        (prev, n)
     }
 
     /// CPU for a new task: the allowed one with the fewest tasks, lowest number first.
@@ -73,8 +73,12 @@ impl<S: Sink> Sim<S> {
     /// A queued fair task that `cpu`, about to be idle, may take: from the CPU with the most runnable tasks.
     pub(crate) fn find_pull(&self, cpu: u32) -> Option<(u32, u32)> {
         let mut best: Option<(u32, u32)> = None;
-        for from in 0..self.cpus.len() as u32 {
-            let n = self.class.h_nr_runnable(CpuId(from));
+        for (from, &n) in self.runnable.iter().enumerate() {
+            let from = from as u32;
+            debug_assert!(
+                from == cpu || n == self.class.h_nr_runnable(CpuId(from)),
+                "CPU {from}: {n} runnable tasks noted"
+            );
             if from == cpu || n < 2 || best.is_some_and(|(most, _)| n <= most) {
                 continue;
             }

@@ -1,7 +1,5 @@
 //! What a simulation tells at its end, beside its events.
 
-use std::collections::BTreeMap;
-
 use schedlab_fair::{Ns, Reason};
 
 use crate::state::{CpuTimes, TaskStats};
@@ -15,21 +13,6 @@ pub struct ReschedCount {
     pub depth: Option<u16>,
     /// How often.
     pub count: u64,
-}
-
-/// Adds up counts of the same reason and depth.
-pub(crate) fn merge(list: Vec<ReschedCount>) -> Vec<ReschedCount> {
-    let mut sums: BTreeMap<(Reason, Option<u16>), u64> = BTreeMap::new();
-    for c in list {
-        *sums.entry((c.reason, c.depth)).or_default() += c.count;
-    }
-    sums.into_iter()
-        .map(|((reason, depth), count)| ReschedCount {
-            reason,
-            depth,
-            count,
-        })
-        .collect()
 }
 
 /// One task's part.

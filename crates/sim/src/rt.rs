@@ -12,6 +12,8 @@ pub(crate) struct RtQueue {
     pub(crate) time: u64,
     pub(crate) throttled: bool,
     pub(crate) period_armed: bool,
+    /// Has a task beside the running one, as far as was counted (`rt_overloaded`).
+    pub(crate) overloaded: bool,
 }
 
 impl RtQueue {
@@ -23,6 +25,7 @@ impl RtQueue {
             time: 0,
             throttled: false,
             period_armed: false,
+            overloaded: false,
         }
     }
 

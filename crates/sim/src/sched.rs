@@ -8,7 +8,6 @@ use crate::engine::{Happening, Sim, Sink, swapper};
 use crate::order::Rank;
 use crate::preempt::{Place, honoured};
 use crate::program::Mode;
-use crate::server;
 use crate::state::{ClassOf, Doing, Life};
 
 /// Why the scheduler is entered.
@@ -57,11 +56,12 @@ impl<S: Sink> Sim<S> {
     }
 
     pub(crate) fn tick(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
-        self.account(cpu, now);
         self.cpus[cpu as usize].tick_armed = false;
         let Some(t) = self.cpus[cpu as usize].curr else {
+            // The idle task stops its tick.
             return Ok(());
         };
+        self.account(cpu, now);
         if self.pending(cpu) == Resched::Lazy {
             // A lazy request that the last tick left is promoted.
             self.class
@@ -258,9 +258,6 @@ impl<S: Sink> Sim<S> {
         if let (Some(t), Entry::Block) = (prev, entry) {
             self.block(cpu, t, now);
         }
-        if prev.is_none() {
-            self.idle_ends(cpu, now);
-        }
         let fair_prev = prev.filter(|&t| self.tasks[t as usize].class == ClassOf::Fair);
         let fair_curr = fair_prev.map(|t| self.tasks[t as usize].fair);
         let mut costs = self.config.costs.schedule + self.config.costs.pick;
@@ -269,6 +266,8 @@ impl<S: Sink> Sim<S> {
             None => self.pick_next(cpu, fair_curr, &mut costs, now),
         };
         self.told(now);
+        // The pick may have ended delays.
+        self.server_if_empty(cpu);
         if prev != next {
             self.switch_to(cpu, prev, next, entry, costs, now);
         } else if let Some(t) = next {
@@ -286,6 +285,7 @@ impl<S: Sink> Sim<S> {
         {
             self.arm_hrtick(cpu, now);
         }
+        self.count(cpu);
         self.core_switched(cpu, now);
         Ok(())
     }
@@ -334,6 +334,9 @@ impl<S: Sink> Sim<S> {
     }
 
     fn rt_pull(&mut self, cpu: u32, own: u8) -> Option<(u32, u8)> {
+        if self.rt_overloaded == 0 {
+            return None;
+        }
         let mut best: Option<(u32, u8, u32)> = None;
         for from in 0..self.cpus.len() as u32 {
             let c = &self.cpus[from as usize];
@@ -371,6 +374,16 @@ impl<S: Sink> Sim<S> {
         let rt = &self.cpus[cpu as usize].rt;
         let n = if rt.throttled { 0 } else { rt.len() };
         self.class.set_nr_other(CpuId(cpu), n);
+        let rt = &mut self.cpus[cpu as usize].rt;
+        let overloaded = rt.len() > 1;
+        if rt.overloaded != overloaded {
+            rt.overloaded = overloaded;
+            self.rt_overloaded = if overloaded {
+                self.rt_overloaded + 1
+            } else {
+                self.rt_overloaded - 1
+            };
+        }
     }
 
     fn switch_to(
@@ -428,6 +441,13 @@ impl<S: Sink> Sim<S> {
             cost += costs.dequeue;
         } else if prev.is_some() {
             cost += costs.involuntary;
+        }
+        self.idle.set(cpu, next.is_none());
+        let clock = self.clock(cpu).0;
+        match (prev, next) {
+            (None, Some(_)) => self.cpus[cpu as usize].server.idle_ends(clock),
+            (Some(_), None) => self.cpus[cpu as usize].server.idle_since = clock,
+            _ => {}
         }
         let c = &mut self.cpus[cpu as usize];
         c.nr_switches += 1;
@@ -507,6 +527,8 @@ impl<S: Sink> Sim<S> {
             clock,
             &mut self.notes,
         );
+        self.count(from);
+        self.count(to);
         self.core_enqueued(t, to);
         self.server_if_filled(to, now);
         self.told(now);
@@ -609,6 +631,7 @@ impl<S: Sink> Sim<S> {
             }
             ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
         }
+        self.count(cpu);
         self.core_enqueued(t, cpu);
         self.told(now);
         let mut flags = Wake::TTWU;
@@ -656,6 +679,7 @@ impl<S: Sink> Sim<S> {
             }
             ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
         }
+        self.count(cpu);
         self.core_enqueued(t, cpu);
         self.told(now);
         let task = self.task_ref(t);
@@ -700,104 +724,6 @@ impl<S: Sink> Sim<S> {
             }
             _ => {}
         }
-    }
-
-    // ---- the fair server ----
-
-    fn server_wanted(&self) -> bool {
-        self.config.profile.fair_server
-    }
-
-    /// Fair tasks have arrived on a CPU that had none.
-    fn server_if_filled(&mut self, cpu: u32, now: u64) {
-        if !self.server_wanted() || self.cpus[cpu as usize].server.armed {
-            return;
-        }
-        if self.class.nr_fair(CpuId(cpu)) > 0 {
-            self.server_begin(cpu, now);
-        }
-    }
-
-    fn server_begin(&mut self, cpu: u32, now: u64) {
-        let s = &mut self.cpus[cpu as usize].server;
-        let at = s.begin(now);
-        let seq = s.seq;
-        self.agenda
-            .push(at, Rank::Timer, cpu, Happening::Server(seq));
-    }
-
-    fn server_if_empty(&mut self, cpu: u32) {
-        if self.class.nr_fair(CpuId(cpu)) == 0 {
-            let s = &mut self.cpus[cpu as usize].server;
-            s.armed = false;
-            s.active = false;
-            s.seq = s.seq.wrapping_add(1);
-        }
-    }
-
-    pub(crate) fn server_consume(&mut self, cpu: u32, ns: u64, now: u64) {
-        let s = &mut self.cpus[cpu as usize].server;
-        if !s.armed || !s.consume(ns) {
-            return;
-        }
-        let was_active = s.active;
-        let next = s.deadline.max(now);
-        // The next period begins at the deadline of this one.
-        s.active = false;
-        s.deadline = next + server::PERIOD;
-        s.left = server::RUNTIME;
-        s.seq = s.seq.wrapping_add(1);
-        let (at, seq) = (s.zero_laxity(), s.seq);
-        self.agenda
-            .push(at, Rank::Timer, cpu, Happening::Server(seq));
-        if was_active {
-            self.class
-                .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
-        }
-    }
-
-    /// Idle time counts against the reservation.
-    fn idle_ends(&mut self, cpu: u32, now: u64) {
-        let s = &self.cpus[cpu as usize].server;
-        if s.armed && self.class.nr_fair(CpuId(cpu)) == 0 {
-            self.server_consume(cpu, 0, now);
-        }
-    }
-
-    pub(crate) fn server_timer(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
-        self.account(cpu, now);
-        let clock = self.clock(cpu);
-        self.class
-            .update_curr_task(CpuId(cpu), clock, &mut self.notes);
-        self.told(now);
-        let s = &mut self.cpus[cpu as usize].server;
-        if !s.armed {
-            return Ok(());
-        }
-        let at = if s.active {
-            now + s.left
-        } else {
-            s.zero_laxity()
-        };
-        if at > now {
-            let seq = s.seq;
-            self.agenda
-                .push(at, Rank::Timer, cpu, Happening::Server(seq));
-            return self.irq_exit(cpu, now);
-        }
-        let starved = self.cpus[cpu as usize].rt.len() > 0 && self.class.nr_fair(CpuId(cpu)) > 0;
-        if starved {
-            let s = &mut self.cpus[cpu as usize].server;
-            s.active = true;
-            let (at, seq) = (now + s.left, s.seq);
-            self.agenda
-                .push(at, Rank::Timer, cpu, Happening::Server(seq));
-            self.class
-                .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
-        } else {
-            self.server_begin(cpu, now);
-        }
-        self.irq_exit(cpu, now)
     }
 
     pub(crate) fn fair_of(&self, t: u32) -> TaskId {

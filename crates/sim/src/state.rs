@@ -38,6 +38,41 @@ impl CpuSet {
         self.0[cpu as usize / 64] & (1 << (cpu % 64)) != 0
     }
 
+    pub(crate) fn set(&mut self, cpu: u32, on: bool) {
+        let bit = 1 << (cpu % 64);
+        let word = &mut self.0[cpu as usize / 64];
+        *word = if on { *word | bit } else { *word & !bit };
+    }
+
+    /// The first member from `from` on that is in both sets, wrapping, for which `test` holds.
+    pub(crate) fn find_from(
+        &self,
+        other: &Self,
+        from: u32,
+        mut test: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let words = self.0.len();
+        let (start, low) = (from as usize / 64, from % 64);
+        // The first word is visited twice: from `from` on, and in the end below it.
+        for i in 0..=words {
+            let at = (start + i) % words;
+            let mut word = self.0[at] & other.0[at];
+            if i == 0 {
+                word &= u64::MAX << low;
+            } else if i == words {
+                word &= !(u64::MAX << low);
+            }
+            while word != 0 {
+                let cpu = at as u32 * 64 + word.trailing_zeros();
+                if test(cpu) {
+                    return Some(cpu);
+                }
+                word &= word - 1;
+            }
+        }
+        None
+    }
+
     pub(crate) fn first(&self) -> u32 {
         for (i, w) in self.0.iter().enumerate() {
             if *w != 0 {

@@ -520,3 +520,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn tasks_that_wait_for_each_other_are_reported_though_servers_were_started() {
+    let mut c = machine(2);
+    c.duration = None;
+    c.channels.push(channel(100, 0));
+    // B is ineligible when it goes to sleep, so it stays queued until a pick ends that.
+    add(&mut c, "A", vec![run_us(5_000)]);
+    add(
+        &mut c,
+        "B",
+        vec![
+            run_us(3_500),
+            Op::Recv {
+                channel: ChannelId(0),
+                bytes: 1,
+            },
+        ],
+    );
+    c.tasks[0].affinity = vec![0];
+    c.tasks[1].affinity = vec![0];
+    let (r, _) = play(c);
+    assert!(r.deadlock && !r.ended);
+    assert_eq!(r.waiting, ["B"]);
+    assert_eq!(r.end, Ns::from_us(8_500));
+}
