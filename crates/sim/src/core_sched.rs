@@ -166,7 +166,7 @@ impl<S: Sink> Sim<S> {
         }
         // Each class may first look for work elsewhere.
         let root = self.class.rq(CpuId(cpu)).cfs;
-        if self.pick_rt(cpu).is_none() && self.class.queue(root).nr_queued == 0 {
+        if self.pick_rt(cpu, prev).is_none() && self.class.queue(root).nr_queued == 0 {
             if self.cpus.len() > 1 {
                 *costs += self.config.costs.newidle_per_cpu * self.cpus.len() as u64;
             }

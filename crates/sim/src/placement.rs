@@ -45,31 +45,6 @@ impl<S: Sink> Sim<S> {
             .unwrap_or(0)
     }
 
-    /// CPU for a real-time wakee: its own if it runs there at once, else the one with the least urgent work.
-    fn rt_cpu(&self, t: u32, prio: u8) -> u32 {
-        let task = &self.tasks[t as usize];
-        let urgency = |cpu: u32| match self.cpus[cpu as usize].curr {
-            None => 300,
-            Some(c) => match self.tasks[c as usize].class {
-                ClassOf::Fair => 200,
-                ClassOf::Rt { prio, .. } => u32::from(prio),
-            },
-        };
-        let prev = if task.allowed.has(task.cpu) {
-            task.cpu
-        } else {
-            task.allowed.first()
-        };
-        if urgency(prev) > u32::from(prio) {
-            return prev;
-        }
-        (0..self.cpus.len() as u32)
-            .filter(|&c| task.allowed.has(c))
-            .max_by_key(|&c| (urgency(c), std::cmp::Reverse(c)))
-            .filter(|&c| urgency(c) > u32::from(prio))
-            .unwrap_or(prev)
-    }
-
     /// A queued fair task that `cpu`, about to be idle, may take: from the CPU with the most runnable tasks.
     pub(crate) fn find_pull(&self, cpu: u32) -> Option<(u32, u32)> {
         let mut best: Option<(u32, u32)> = None;

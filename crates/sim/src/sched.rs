@@ -21,10 +21,6 @@ pub(crate) enum Entry {
     Preempted,
 }
 
-/// RT runtime in a period before 6.12, ns.
-const RT_RUNTIME: u64 = 950_000_000;
-const RT_PERIOD: u64 = 1_000_000_000;
-
 impl<S: Sink> Sim<S> {
     pub(crate) fn pending(&self, cpu: u32) -> Resched {
         self.class.resched(CpuId(cpu))
@@ -73,67 +69,11 @@ impl<S: Sink> Sim<S> {
                 self.class.task_tick(CpuId(cpu), clock, &mut self.notes);
                 self.core_tick(cpu);
             }
-            ClassOf::Rt { prio, rr } => self.rt_tick(cpu, t, prio, rr, now),
+            ClassOf::Rt { prio, rr } => self.rt_tick(cpu, t, prio, rr),
         }
         self.told(now);
         self.cpus[cpu as usize].irq_left += self.config.costs.tick;
         self.arm_tick(cpu, now);
-        self.irq_exit(cpu, now)
-    }
-
-    fn rt_tick(&mut self, cpu: u32, t: u32, prio: u8, rr: bool, _now: u64) {
-        let mut resched = false;
-        if !self.config.profile.fair_server && !self.cpus[cpu as usize].rt.throttled {
-            let rt = &mut self.cpus[cpu as usize].rt;
-            if rt.time > RT_RUNTIME {
-                rt.throttled = true;
-                self.sync_nr_other(cpu);
-                resched = true;
-            }
-        }
-        if rr {
-            let slice = (self.config.hz / 10).max(1);
-            let task = &mut self.tasks[t as usize];
-            if task.rr_left <= 1 {
-                task.rr_left = slice;
-                if self.cpus[cpu as usize].rt.has_peer(prio) {
-                    self.cpus[cpu as usize].rt.requeue_tail(t, prio);
-                    resched = true;
-                }
-            } else {
-                task.rr_left -= 1;
-            }
-        }
-        if resched {
-            self.class
-                .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
-        }
-    }
-
-    pub(crate) fn rt_period(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
-        self.account(cpu, now);
-        let rt = &mut self.cpus[cpu as usize].rt;
-        rt.time = rt.time.saturating_sub(RT_RUNTIME);
-        let unthrottle = rt.throttled && rt.time < RT_RUNTIME;
-        if unthrottle {
-            rt.throttled = false;
-        }
-        rt.period_armed = rt.len() > 0 || rt.time > 0;
-        if rt.period_armed {
-            self.agenda
-                .push(now + RT_PERIOD, Rank::Timer, cpu, Happening::RtPeriod);
-        }
-        if unthrottle {
-            self.sync_nr_other(cpu);
-            if self.cpus[cpu as usize].rt.len() > 0 {
-                self.class.request_resched(
-                    CpuId(cpu),
-                    Resched::Full,
-                    Reason::HigherClass,
-                    &mut self.notes,
-                );
-            }
-        }
         self.irq_exit(cpu, now)
     }
 
@@ -263,7 +203,7 @@ impl<S: Sink> Sim<S> {
         let mut costs = self.config.costs.schedule + self.config.costs.pick;
         let next = match self.core_sched {
             Some(_) => self.core_pick(cpu, prev, &mut costs, now),
-            None => self.pick_next(cpu, fair_curr, &mut costs, now),
+            None => self.pick_next(cpu, prev, fair_curr, &mut costs, now),
         };
         self.told(now);
         // The pick may have ended delays.
@@ -286,6 +226,9 @@ impl<S: Sink> Sim<S> {
             self.arm_hrtick(cpu, now);
         }
         self.count(cpu);
+        if self.cpus[cpu as usize].rt.overloaded {
+            self.rt_push(cpu, now);
+        }
         self.core_switched(cpu, now);
         Ok(())
     }
@@ -294,12 +237,13 @@ impl<S: Sink> Sim<S> {
     fn pick_next(
         &mut self,
         cpu: u32,
+        prev: Option<u32>,
         fair_curr: Option<TaskId>,
         costs: &mut u64,
         now: u64,
     ) -> Option<u32> {
         let (id, clock) = (CpuId(cpu), self.clock(cpu));
-        if let Some(rt) = self.pick_rt(cpu) {
+        if let Some(rt) = self.pick_rt(cpu, prev) {
             if let Some(f) = fair_curr {
                 self.class.put_prev_task(id, f, clock, &mut self.notes);
             }
@@ -319,71 +263,6 @@ impl<S: Sink> Sim<S> {
             }
         }
         fair.map(|f| self.by_entity[f.index()])
-    }
-
-    /// The most urgent real-time task that may run now.
-    pub(crate) fn pick_rt(&mut self, cpu: u32) -> Option<u32> {
-        let c = &self.cpus[cpu as usize];
-        if c.rt.throttled || (c.server.active && self.class.nr_fair(CpuId(cpu)) > 0) {
-            return None;
-        }
-        let own = c.rt.first();
-        // A queue that has become less urgent looks for more urgent work elsewhere.
-        let pulled = self.rt_pull(cpu, own.map_or(100, |(_, p)| p));
-        pulled.or(own).map(|(t, _)| t)
-    }
-
-    fn rt_pull(&mut self, cpu: u32, own: u8) -> Option<(u32, u8)> {
-        if self.rt_overloaded == 0 {
-            return None;
-        }
-        let mut best: Option<(u32, u8, u32)> = None;
-        for from in 0..self.cpus.len() as u32 {
-            let c = &self.cpus[from as usize];
-            if from == cpu || c.rt.len() < 2 {
-                continue;
-            }
-            let found =
-                c.rt.iter()
-                    .find(|&(t, _)| c.curr != Some(t) && self.tasks[t as usize].allowed.has(cpu));
-            if let Some((t, prio)) = found
-                && prio < own
-                && best.is_none_or(|(_, b, _)| prio < b)
-            {
-                best = Some((t, prio, from));
-            }
-        }
-        let (t, prio, from) = best?;
-        let now = self.cpus[cpu as usize].accounted;
-        self.move_rt(t, prio, from, cpu, now);
-        Some((t, prio))
-    }
-
-    /// Moves a queued real-time task to another CPU.
-    pub(crate) fn move_rt(&mut self, t: u32, prio: u8, from: u32, to: u32, now: u64) {
-        self.core_dequeued(t, from, false);
-        self.cpus[from as usize].rt.remove(t, prio);
-        self.sync_nr_other(from);
-        self.migrate(t, from, to, now);
-        self.cpus[to as usize].rt.add(t, prio, false);
-        self.sync_nr_other(to);
-        self.core_enqueued(t, to);
-    }
-
-    pub(crate) fn sync_nr_other(&mut self, cpu: u32) {
-        let rt = &self.cpus[cpu as usize].rt;
-        let n = if rt.throttled { 0 } else { rt.len() };
-        self.class.set_nr_other(CpuId(cpu), n);
-        let rt = &mut self.cpus[cpu as usize].rt;
-        let overloaded = rt.len() > 1;
-        if rt.overloaded != overloaded {
-            rt.overloaded = overloaded;
-            self.rt_overloaded = if overloaded {
-                self.rt_overloaded + 1
-            } else {
-                self.rt_overloaded - 1
-            };
-        }
     }
 
     fn switch_to(
@@ -649,16 +528,8 @@ impl<S: Sink> Sim<S> {
                 target_cpu: cpu,
             },
         );
-    }
-
-    fn rt_enqueue(&mut self, cpu: u32, t: u32, prio: u8, now: u64) {
-        self.cpus[cpu as usize].rt.add(t, prio, false);
-        self.sync_nr_other(cpu);
-        let rt = &mut self.cpus[cpu as usize].rt;
-        if !self.config.profile.fair_server && !rt.period_armed {
-            rt.period_armed = true;
-            self.agenda
-                .push(now + RT_PERIOD, Rank::Timer, cpu, Happening::RtPeriod);
+        if self.cpus[cpu as usize].rt.overloaded && self.pending(cpu) != Resched::Full {
+            self.rt_push(cpu, now);
         }
     }
 
@@ -721,6 +592,9 @@ impl<S: Sink> Sim<S> {
             (ClassOf::Rt { prio: c, .. }, ClassOf::Rt { prio: w, .. }) if w < c => {
                 self.class
                     .request_resched(id, Resched::Full, Reason::HigherClass, &mut self.notes);
+            }
+            (ClassOf::Rt { prio: c, .. }, ClassOf::Rt { prio: w, .. }) if w == c => {
+                self.rt_equal(cpu, curr, t, w);
             }
             _ => {}
         }

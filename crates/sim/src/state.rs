@@ -38,6 +38,11 @@ impl CpuSet {
         self.0[cpu as usize / 64] & (1 << (cpu % 64)) != 0
     }
 
+    /// Whether it has more than one member.
+    pub(crate) fn several(&self) -> bool {
+        self.0.iter().map(|w| w.count_ones()).sum::<u32>() > 1
+    }
+
     pub(crate) fn set(&mut self, cpu: u32, on: bool) {
         let bit = 1 << (cpu % 64);
         let word = &mut self.0[cpu as usize / 64];
