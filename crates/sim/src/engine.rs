@@ -15,7 +15,7 @@ use crate::core_sched::{CoreSched, CoreTask};
 use crate::order::{Agenda, Next, Rank};
 use crate::program::Sched;
 use crate::result::{ReschedCount, RunResult};
-use crate::rng::Stream;
+use crate::rng::{NameHash, Stream};
 use crate::rt::RtQueue;
 use crate::server::FairServer;
 use crate::state::{
@@ -138,7 +138,7 @@ pub struct Sim<S: Sink> {
     events: u64,
     /// Time of the last event.
     last_event: u64,
-    pub(crate) tick_jitter: Stream,
+    checks: bool,
     /// When each limited group's quota is refilled next.
     refills: BTreeMap<GroupId, u64>,
     slack_armed: BTreeSet<GroupId>,
@@ -170,7 +170,7 @@ impl<S: Sink> Sim<S> {
             ));
         }
         let cpus = (0..n)
-            .map(|_| Cpu {
+            .map(|i| Cpu {
                 curr: None,
                 accounted: 0,
                 irq_left: 0,
@@ -185,6 +185,14 @@ impl<S: Sink> Sim<S> {
                 rt: RtQueue::new(),
                 server: FairServer::default(),
                 nr_switches: 0,
+                from_idle: 0,
+                classed: 0,
+                idle_clock: 0,
+                rt_clock: 0,
+                tick_jitter: match i {
+                    0 => Stream::new(config.seed, "tick jitter"),
+                    i => Stream::new(config.seed, &format!("tick jitter {i}")),
+                },
             })
             .collect();
         let channels = config
@@ -264,7 +272,7 @@ impl<S: Sink> Sim<S> {
             core_sched: config.core_sched.then(|| CoreSched::new(&config.cpus)),
             events: 0,
             last_event: 0,
-            tick_jitter: Stream::new(config.seed, "tick jitter"),
+            checks: cfg!(debug_assertions),
             refills: BTreeMap::new(),
             slack_armed: BTreeSet::new(),
             sink,
@@ -314,6 +322,14 @@ impl<S: Sink> Sim<S> {
         let index = self.tasks.len() as u32;
         let pid = self.next_pid;
         self.next_pid += 1;
+        let stream = match new.parent {
+            Some(p) => {
+                let parent = &mut self.tasks[p as usize];
+                parent.forks += 1;
+                parent.stream.then(&format!(".{}", parent.forks))
+            }
+            None => NameHash::new(&format!("task {index}")),
+        };
         let entity = new.fair.index();
         if self.by_entity.len() <= entity {
             self.by_entity.resize(entity + 1, u32::MAX);
@@ -346,7 +362,9 @@ impl<S: Sink> Sim<S> {
             suspended: false,
             resume_pending: false,
             rr_left: 0,
-            rng: Stream::new(self.config.seed, &format!("task {index}")),
+            rng: Stream::of_name(self.config.seed, stream),
+            stream,
+            forks: 0,
             start: 0,
             core: CoreTask::inherited(new.parent.map(|p| self.tasks[p as usize].core)),
             stats: TaskStats::default(),
@@ -380,6 +398,9 @@ impl<S: Sink> Sim<S> {
                 }
             }
             self.interrupt_others(now)?;
+            if self.checks {
+                self.verify(cpu)?;
+            }
             if let Some(o) = self.class.take_overflow() {
                 return Err(SimError::Overflow(format!("{o:?}")));
             }
@@ -403,19 +424,13 @@ impl<S: Sink> Sim<S> {
             self.class
                 .update_curr_task(CpuId(cpu), self.clock(cpu), &mut self.notes);
             self.told(end);
+            self.note_class(cpu);
         }
         self.finish(end, ended, starved && !ended)
     }
 
     fn finish(self, end: u64, ended: bool, deadlock: bool) -> Result<RunResult, SimError> {
-        for (i, c) in self.cpus.iter().enumerate() {
-            if c.times.total() != end {
-                return Err(SimError::Internal(format!(
-                    "CPU {i}: {} ns accounted of {end}",
-                    c.times.total()
-                )));
-            }
-        }
+        self.verify_end(end)?;
         let resched = self
             .notes
             .reasons
@@ -525,9 +540,11 @@ impl<S: Sink> Sim<S> {
         Ok(())
     }
 
-    /// Turns the checks of the class behind every operation on or off (on in debug builds).
+    /// Turns the checks behind every event, and those of the class behind every operation, on or off (on in debug
+    /// builds). What is checked at the end of a run always is.
     pub fn set_checks(&mut self, on: bool) {
         self.class.set_checks(on);
+        self.checks = on;
     }
 
     /// A group that has got runtime back while others of it wait arms its slack timer, unless a refill is near.

@@ -818,6 +818,7 @@ impl<S: Sink> Sim<S> {
     }
 
     fn set_sched(&mut self, cpu: u32, t: u32, s: Sched, now: u64) {
+        self.note_class(cpu);
         let (old, new) = (self.tasks[t as usize].class, class_of(s));
         let before = self.tasks[t as usize].sched;
         let (nice, policy) = fair_part(s);

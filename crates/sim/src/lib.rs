@@ -30,6 +30,7 @@ mod rt;
 mod sched;
 mod server;
 mod state;
+mod verify;
 
 pub use config::{CpuSite, GroupSpec, PreemptModel, SimConfig, SimError};
 pub use core_sched::CoreStats;

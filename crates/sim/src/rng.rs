@@ -1,13 +1,31 @@
 //! Named random streams of one seed.
 //!
 //! A stream's state comes from the seed and the stream's name alone, so a draw added to one stream, or a new
-//! stream, shifts no other. The algorithm is part of the promise of equal bytes: the name is hashed by
+//! stream, shifts no other. Names: `task N` for task N of the configuration and `task N.M` for its Mth child, so that
+//! the order in which different tasks fork does not matter; `tick jitter` for CPU 0 and `tick jitter N` for CPU N. The algorithm is part of the promise of equal bytes: the name is hashed by
 //! 64-bit FNV-1a, mixed with the seed by the finalizer of SplitMix64, and seeds a PCG-64-MCG (`rand_pcg`).
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use crate::program::Dur;
+
+/// A stream's name, hashed; longer names can be made from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NameHash(u64);
+
+impl NameHash {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(0xcbf2_9ce4_8422_2325).then(name)
+    }
+
+    /// The hash of this name with `rest` behind it.
+    pub(crate) fn then(self, rest: &str) -> Self {
+        Self(rest.bytes().fold(self.0, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+        }))
+    }
+}
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -17,9 +35,11 @@ impl Stream {
     /// The stream called `name` of `seed`.
     #[must_use]
     pub fn new(seed: u64, name: &str) -> Self {
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-        });
+        Self::of_name(seed, NameHash::new(name))
+    }
+
+    /// The stream of a name that was hashed before.
+    pub(crate) fn of_name(seed: u64, NameHash(hash): NameHash) -> Self {
         let a = mix(seed ^ hash);
         let b = mix(a.wrapping_add(hash));
         Self(Pcg64Mcg::new(u128::from(a) << 64 | u128::from(b)))
@@ -95,6 +115,14 @@ mod tests {
         assert_eq!(first(1, "task 7"), first(1, "task 7"));
         assert_ne!(first(1, "task 7"), first(2, "task 7"));
         assert_ne!(first(1, "task 7"), first(1, "task 8"));
+    }
+
+    #[test]
+    fn names_can_be_made_in_parts() {
+        assert_eq!(
+            NameHash::new("task 1").then(".2"),
+            NameHash::new("task 1.2")
+        );
     }
 
     #[test]

@@ -92,6 +92,13 @@ impl RtQueue {
         self.add(task, prio, false);
     }
 
+    /// Whether a task is on its list.
+    pub(crate) fn holds(&self, task: u32, prio: u8) -> bool {
+        self.lists
+            .get(usize::from(prio))
+            .is_some_and(|l| l.contains(&task))
+    }
+
     /// Moves a task to the head of its list.
     pub(crate) fn requeue_head(&mut self, task: u32, prio: u8) {
         self.remove(task, prio);

@@ -45,7 +45,7 @@ impl<S: Sink> Sim<S> {
         };
         let late = match self.config.costs.tick_jitter {
             0 => 0,
-            most => self.tick_jitter.below(most + 1),
+            most => self.cpus[cpu as usize].tick_jitter.below(most + 1),
         };
         self.agenda
             .push(next + late, Rank::Tick, cpu, Happening::Tick);
@@ -322,6 +322,7 @@ impl<S: Sink> Sim<S> {
             cost += costs.involuntary;
         }
         self.idle.set(cpu, next.is_none());
+        self.note_class(cpu);
         let clock = self.clock(cpu).0;
         match (prev, next) {
             (None, Some(_)) => self.cpus[cpu as usize].server.idle_ends(clock),
@@ -330,6 +331,7 @@ impl<S: Sink> Sim<S> {
         }
         let c = &mut self.cpus[cpu as usize];
         c.nr_switches += 1;
+        c.from_idle += u64::from(prev.is_none());
         c.curr = next;
         match next {
             Some(n) => {

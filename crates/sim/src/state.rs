@@ -6,7 +6,7 @@ use schedlab_fair::TaskId;
 use schedlab_trace::event::{Comm, PrevState};
 
 use crate::program::{LockKind, Mode, Sched};
-use crate::rng::Stream;
+use crate::rng::{NameHash, Stream};
 use crate::rt::RtQueue;
 use crate::server::FairServer;
 
@@ -258,6 +258,10 @@ pub(crate) struct Task {
     pub(crate) resume_pending: bool,
     pub(crate) rr_left: u32,
     pub(crate) rng: Stream,
+    /// Name of that stream.
+    pub(crate) stream: NameHash,
+    /// Children that it ever had.
+    pub(crate) forks: u32,
     pub(crate) start: u64,
     pub(crate) core: crate::core_sched::CoreTask,
     pub(crate) stats: TaskStats,
@@ -359,6 +363,14 @@ pub(crate) struct Cpu {
     pub(crate) rt: RtQueue,
     pub(crate) server: FairServer,
     pub(crate) nr_switches: u64,
+    /// Those of them away from the idle task.
+    pub(crate) from_idle: u64,
+    /// `clock_task` up to which the next two are counted.
+    pub(crate) classed: u64,
+    /// `clock_task` that passed with the idle task current, and with real-time tasks, ns.
+    pub(crate) idle_clock: u64,
+    pub(crate) rt_clock: u64,
+    pub(crate) tick_jitter: Stream,
 }
 
 #[derive(Debug)]

@@ -5,7 +5,9 @@ mod common;
 use common::{add, forever, hog, kernel_us, machine, ns, play, run_us, switches, times};
 use proptest::prelude::*;
 use schedlab_fair::{Ns, Profile};
-use schedlab_sim::program::{ChannelId, ChannelSpec, LockId, LockKind, Mode, Op, ProgramId, Sched};
+use schedlab_sim::program::{
+    ChannelId, ChannelSpec, Dur, LockId, LockKind, Mode, Op, ProgramId, Sched,
+};
 use schedlab_sim::{Costs, PreemptModel, Sim, SimError};
 use schedlab_trace::event::{Event, EventKind, PrevState};
 
@@ -545,4 +547,82 @@ fn tasks_that_wait_for_each_other_are_reported_though_servers_were_started() {
     assert!(r.deadlock && !r.ended);
     assert_eq!(r.waiting, ["B"]);
     assert_eq!(r.end, Ns::from_us(8_500));
+}
+
+/// Switch-ins of tasks with this name: pid, and time.
+fn runs_of(events: &[Event], name: &str) -> Vec<(i32, u64)> {
+    let of = |e: &Event| match &e.kind {
+        EventKind::SchedSwitch { next, .. } if next.comm.to_string() == name => {
+            Some((next.pid, e.ts))
+        }
+        _ => None,
+    };
+    events.iter().filter_map(of).collect()
+}
+
+fn random_sleeps(n: u64) -> Vec<Op> {
+    let d = |us| Dur::Exponential {
+        mean: Ns::from_us(us),
+    };
+    vec![times(
+        n,
+        vec![
+            Op::Run {
+                work: d(200),
+                mode: Mode::User,
+                cond_resched: None,
+            },
+            Op::Sleep(d(300)),
+        ],
+    )]
+}
+
+#[test]
+fn a_draw_of_one_task_shifts_no_other() {
+    let play_with = |extra: u64, seed: u64| {
+        let mut c = machine(2);
+        c.seed = seed;
+        let a = add(&mut c, "A", random_sleeps(50 + extra));
+        let b = add(&mut c, "B", random_sleeps(50));
+        c.tasks[a].affinity = vec![0];
+        c.tasks[b].affinity = vec![1];
+        let (_, events) = play(c);
+        (runs_of(&events, "A"), runs_of(&events, "B"))
+    };
+    let (a, b) = play_with(0, 1);
+    let (more, same) = play_with(7, 1);
+    assert_eq!(b.len(), 51, "the last to exit");
+    assert_eq!(more.len(), 58);
+    assert_eq!(more[..51], a[..]);
+    assert_eq!(same, b);
+    assert_ne!(play_with(0, 2).1, b, "another seed");
+}
+
+#[test]
+fn children_draw_the_same_whoever_forks_first() {
+    let play_with = |first: u64, second: u64| {
+        let mut c = machine(4);
+        for (name, wait, program) in [("P", first, 2), ("Q", second, 3)] {
+            let ops = vec![
+                Op::Sleep(ns(wait)),
+                Op::Fork {
+                    program: ProgramId(program),
+                },
+            ];
+            add(&mut c, name, ops);
+        }
+        for name in ["p", "q"] {
+            c.programs.push(schedlab_sim::program::Program {
+                name: name.into(),
+                ops: random_sleeps(5),
+            });
+        }
+        let (_, events) = play(c);
+        ["p", "q"].map(|name| {
+            let runs = runs_of(&events, name);
+            assert_eq!(runs.len(), 6);
+            runs.iter().map(|r| r.1 - runs[0].1).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(play_with(100, 200), play_with(200, 100));
 }
