@@ -338,6 +338,8 @@ impl<S: Sink> Sim<S> {
             .pick_task(CpuId(cpu), clock, &mut self.notes)
             .map(|f| self.by_entity[f.index()]);
         self.told(now);
+        // The pick may have stopped a queue that is out of quota.
+        self.count(cpu);
         fair
     }
 

@@ -85,6 +85,17 @@ costs! {
     migrate_socket,
     /// After one to another socket.
     migrate_remote,
+    /// Taking and releasing a lock that nobody else wants.
+    lock,
+    /// Transfer of a cache line between CPUs of one core. A lock that is waited for by spinning costs 1.5 transfers from its
+    /// last holder: the waiter's flag and the lock word.
+    line_core,
+    /// Between cores of a last-level cache.
+    line_llc,
+    /// Between caches of a socket.
+    line_socket,
+    /// Between sockets.
+    line_remote,
     /// Creation of a task.
     fork,
     /// End of a task.
@@ -116,6 +127,11 @@ const XEON_2S: Costs = Costs {
     migrate_llc: 2_000, // reference: cache refill, same LLC
     migrate_socket: 10_000,
     migrate_remote: 25_000,
+    lock: 20,     // reference: uncontended acquire and release
+    line_core: 8, // c2c: Xeon 8375C (Ice Lake)
+    line_llc: 51,
+    line_socket: 51, // one cache a socket
+    line_remote: 108,
     fork: 50_000, // fork of a small process, order of magnitude
     exit: 20_000,
     irq_time_accounting: 1,
@@ -124,6 +140,10 @@ const XEON_2S: Costs = Costs {
 /// Two-socket EPYC, Milan: caches of 8 cores.
 const EPYC_MILAN_2S: Costs = Costs {
     ipi_polling: 200, // c2c: other socket 197 ns
+    line_core: 10,    // c2c: EPYC 7R13
+    line_llc: 23,
+    line_socket: 107,
+    line_remote: 197,
     ..XEON_2S
 };
 

@@ -217,6 +217,7 @@ impl<S: Sink> Sim<S> {
             .map(|&kind| Lock {
                 kind,
                 owner: None,
+                last_cpu: 0,
                 waiters: std::collections::VecDeque::new(),
                 spinners: std::collections::VecDeque::new(),
             })

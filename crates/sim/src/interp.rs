@@ -124,8 +124,11 @@ impl<S: Sink> Sim<S> {
         if l.owner.is_none() {
             l.owner = Some(t);
             l.spinners.retain(|&s| s != t);
+            let last = l.last_cpu;
+            let handoff = self.line_cost(last, cpu) * 3 / 2;
             let task = &mut self.tasks[t as usize];
             task.doing = Doing::Nothing;
+            task.overhead += handoff;
             task.pc += 1;
             return Ok(true);
         }
@@ -653,6 +656,7 @@ impl<S: Sink> Sim<S> {
         let l = &mut self.locks[lock as usize];
         if l.owner.is_none() {
             l.owner = Some(t);
+            self.tasks[t as usize].overhead += self.config.costs.lock;
             return Step::Next;
         }
         let left = match l.kind {
@@ -677,6 +681,7 @@ impl<S: Sink> Sim<S> {
         let l = &mut self.locks[lock as usize];
         let step = if l.owner.is_none() {
             l.owner = Some(t);
+            self.tasks[t as usize].overhead += self.config.costs.lock;
             Step::Next
         } else {
             if !l.waiters.contains(&t) {
@@ -696,6 +701,7 @@ impl<S: Sink> Sim<S> {
             });
         }
         l.owner = None;
+        l.last_cpu = self.tasks[t as usize].cpu;
         if let Some(w) = l.waiters.pop_front() {
             self.wake_by(t, w, false, now);
         }

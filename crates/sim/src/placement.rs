@@ -90,19 +90,49 @@ impl<S: Sink> Sim<S> {
 
     /// Cost of cold caches after a move.
     pub(crate) fn refill_cost(&self, from: u32, to: u32) -> u64 {
-        let (a, b) = (
-            self.config.cpus[from as usize],
-            self.config.cpus[to as usize],
-        );
         let costs = &self.config.costs;
+        self.by_distance(
+            from,
+            to,
+            [
+                0,
+                costs.migrate_llc,
+                costs.migrate_socket,
+                costs.migrate_remote,
+            ],
+        )
+    }
+
+    /// Cost of moving a cache line.
+    pub(crate) fn line_cost(&self, from: u32, to: u32) -> u64 {
+        if from == to {
+            return 0;
+        }
+        let costs = &self.config.costs;
+        self.by_distance(
+            from,
+            to,
+            [
+                costs.line_core,
+                costs.line_llc,
+                costs.line_socket,
+                costs.line_remote,
+            ],
+        )
+    }
+
+    /// The figure for two CPUs of the same core, cache, socket or machine.
+    fn by_distance(&self, a: u32, b: u32, figures: [u64; 4]) -> u64 {
+        let (a, b) = (self.config.cpus[a as usize], self.config.cpus[b as usize]);
+        let [core, llc, socket, remote] = figures;
         if a.socket != b.socket {
-            costs.migrate_remote
+            remote
         } else if a.llc != b.llc {
-            costs.migrate_socket
+            socket
         } else if a.core != b.core {
-            costs.migrate_llc
+            llc
         } else {
-            0
+            core
         }
     }
 }

@@ -393,6 +393,8 @@ pub(crate) struct Channel {
 pub(crate) struct Lock {
     pub(crate) kind: LockKind,
     pub(crate) owner: Option<u32>,
+    /// CPU of the last owner.
+    pub(crate) last_cpu: u32,
     pub(crate) waiters: VecDeque<u32>,
     /// Tasks that spin, running or not, in order of arrival.
     pub(crate) spinners: VecDeque<u32>,
