@@ -4,7 +4,26 @@ use schedlab_fair::{Ns, Profile, Weight};
 use thiserror::Error;
 
 use crate::costs::Costs;
-use crate::program::{ChannelSpec, LockKind, Mode, Op, Program, Sched, TaskSpec};
+use crate::program::{ChannelSpec, Dur, LockKind, Mode, Op, Program, Sched, TaskSpec};
+
+/// Longest run, ns: 146 years, so that no time overflows.
+pub(crate) const LONGEST_RUN: u64 = 1 << 62;
+/// Longest work or sleep, ns: 18 years.
+const LONGEST: u64 = 1 << 59;
+/// Most that anything may cost, ns: 1,000 s.
+const MOST_COST: u64 = 1_000_000_000_000;
+
+fn not_longer(whose: &str, what: &'static str, ns: u64, most: u64) -> Result<(), SimError> {
+    if ns <= most {
+        return Ok(());
+    }
+    Err(SimError::TooLong {
+        whose: whose.to_string(),
+        what,
+        ns,
+        most,
+    })
+}
 
 /// Preemption model (reference section 14).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -100,6 +119,36 @@ pub enum SimError {
     /// Zero duration.
     #[error("duration: expected more than 0")]
     ZeroDuration,
+    /// A time beyond what is simulated.
+    #[error("{whose}: {what} of {ns} ns; expected at most {most} ns")]
+    TooLong {
+        /// Who has it.
+        whose: String,
+        /// What it is.
+        what: &'static str,
+        /// How long.
+        ns: u64,
+        /// The most that is possible.
+        most: u64,
+    },
+    /// An empty range.
+    #[error("{whose}: a length between {lo} and {hi} ns; expected the smaller first")]
+    Range {
+        /// Who has it.
+        whose: String,
+        /// Smallest value.
+        lo: u64,
+        /// Largest value.
+        hi: u64,
+    },
+    /// A nice level out of range.
+    #[error("{whose}: nice {nice}; expected -20 to 19")]
+    Nice {
+        /// Who has it.
+        whose: String,
+        /// The level.
+        nice: i8,
+    },
     /// Nothing to run.
     #[error("no task; expected at least one")]
     NoTask,
@@ -140,6 +189,12 @@ pub enum SimError {
         task: String,
         /// Priority.
         priority: u8,
+    },
+    /// A program that would never let the simulation end.
+    #[error("program `{program}` repeats work for ever; expected a duration")]
+    Endless {
+        /// Program.
+        program: String,
     },
     /// A task that loops without using time.
     #[error(
@@ -194,7 +249,31 @@ impl SimConfig {
         if self.tasks.is_empty() {
             return Err(SimError::NoTask);
         }
+        for (whose, what, Ns(ns), most) in [
+            (
+                "simulation",
+                "duration",
+                self.duration.unwrap_or(Ns(1)),
+                LONGEST_RUN,
+            ),
+            ("machine", "tick skew", self.tick_skew, LONGEST),
+        ] {
+            not_longer(whose, what, ns, most)?;
+        }
+        for (key, _) in Costs::KEYS {
+            not_longer(key, "cost", self.costs.get(key).unwrap_or(0), MOST_COST)?;
+        }
         for (i, g) in self.groups.iter().enumerate() {
+            if let Some(b) = g.bandwidth {
+                for (what, ns) in [("period", b.period), ("quota", b.quota)] {
+                    if ns.0 == 0 {
+                        return Err(SimError::Zero {
+                            whose: format!("group `{}`", g.name),
+                            what,
+                        });
+                    }
+                }
+            }
             if let Some(p) = g.parent {
                 self.index("parent group", &format!("group `{}`", g.name), p, i as u32)?;
             }
@@ -204,6 +283,11 @@ impl SimConfig {
         }
         for p in &self.programs {
             self.validate_ops(&p.name, &p.ops)?;
+            if self.duration.is_none() && p.ops.iter().any(endless) {
+                return Err(SimError::Endless {
+                    program: p.name.clone(),
+                });
+            }
         }
         for (i, c) in self.channels.iter().enumerate() {
             if c.capacity == 0 {
@@ -249,6 +333,7 @@ impl SimConfig {
             self.index("group", &whose, g, self.groups.len() as u32)?;
         }
         self.cpus_exist(&t.comm, &t.affinity)?;
+        not_longer(&whose, "start", t.start.0, LONGEST_RUN)?;
         validate_sched(&t.comm, t.sched)
     }
 
@@ -268,6 +353,24 @@ impl SimConfig {
         let whose = format!("program `{program}`");
         let n = |len: usize| len as u32;
         for op in ops {
+            match op {
+                Op::Run { work: d, .. } | Op::Sleep(d) | Op::BlockIo(d) => {
+                    let (Dur::Fixed(ns)
+                    | Dur::Uniform { hi: ns, .. }
+                    | Dur::Exponential { mean: ns }) = d;
+                    not_longer(&whose, "length", ns.0, LONGEST)?;
+                    if let Dur::Uniform { lo, hi } = d
+                        && lo > hi
+                    {
+                        return Err(SimError::Range {
+                            whose,
+                            lo: lo.0,
+                            hi: hi.0,
+                        });
+                    }
+                }
+                _ => {}
+            }
             match op {
                 Op::Run {
                     cond_resched: Some(Ns(0)),
@@ -331,11 +434,47 @@ impl SimConfig {
                     }
                     self.cpus_exist(program, list)?;
                 }
+                Op::Resume { task } => {
+                    let known = self.tasks.iter().any(|t| t.comm == *task)
+                        || self.programs.iter().any(|p| p.name == *task);
+                    if !known {
+                        return Err(SimError::NoSuchTask {
+                            task: program.to_string(),
+                            target: task.clone(),
+                        });
+                    }
+                }
                 Op::Loop { body, .. } => self.validate_ops(program, body)?,
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// Whether an operation never ends, whatever other tasks do.
+fn endless(op: &Op) -> bool {
+    fn needs_nobody(op: &Op) -> bool {
+        match op {
+            Op::Run { .. }
+            | Op::RunUntil { .. }
+            | Op::Sleep(_)
+            | Op::BlockIo(_)
+            | Op::Timer { .. }
+            | Op::Beat { .. }
+            | Op::Yield
+            | Op::SetSched(_)
+            | Op::SetSlice(_)
+            | Op::SetAffinity(_)
+            | Op::Count { .. } => true,
+            Op::Loop { body, .. } => body.iter().all(needs_nobody),
+            _ => false,
+        }
+    }
+    match op {
+        Op::Loop { times: None, body } => body.iter().all(needs_nobody) || body.iter().any(endless),
+        Op::Loop { body, .. } => body.iter().any(endless),
+        _ => false,
     }
 }
 
@@ -347,6 +486,12 @@ fn validate_sched(task: &str, s: Sched) -> Result<(), SimError> {
             Err(SimError::Priority {
                 task: task.to_string(),
                 priority: rt_priority,
+            })
+        }
+        Sched::Other { nice } | Sched::Batch { nice } if !(-20..=19).contains(&nice) => {
+            Err(SimError::Nice {
+                whose: format!("task `{task}`"),
+                nice,
             })
         }
         _ => Ok(()),

@@ -10,7 +10,7 @@ use schedlab_fair::{
 use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
 
 use crate::code::Code;
-use crate::config::{PreemptModel, SimConfig, SimError};
+use crate::config::{LONGEST_RUN, PreemptModel, SimConfig, SimError};
 use crate::core_sched::{CoreSched, CoreTask};
 use crate::order::{Agenda, Next, Rank};
 use crate::program::Sched;
@@ -110,7 +110,7 @@ pub struct Sim<S: Sink> {
     pub(crate) code: Code,
     /// Whether work may be looked ahead at: not where a return to user mode does more than look at the request.
     pub(crate) look_ahead: bool,
-    /// End of the simulation, `u64::MAX` for none.
+    /// Time behind which nothing is simulated.
     pub(crate) limit: u64,
     pub(crate) channels: Vec<Channel>,
     pub(crate) locks: Vec<Lock>,
@@ -248,7 +248,7 @@ impl<S: Sink> Sim<S> {
         let mut sim = Self {
             code: Code::compile(&config.programs, conds),
             look_ahead,
-            limit: config.duration.map_or(u64::MAX, |d| d.0),
+            limit: config.duration.map_or(LONGEST_RUN, |d| d.0),
             class,
             idle: CpuSet::all(n),
             runnable: vec![0; n],
@@ -414,7 +414,7 @@ impl<S: Sink> Sim<S> {
             // Timers that found nothing to do do not count.
             let seen = self.cpus.iter().map(|c| c.accounted).max();
             self.last_event.max(seen.unwrap_or(0))
-        } else if ended || limit == u64::MAX {
+        } else if ended || self.config.duration.is_none() {
             now
         } else {
             limit

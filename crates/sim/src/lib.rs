@@ -11,7 +11,69 @@
 //!               ├─ sched.rs: tick, wakeup, interrupt exit, the switch ── fair class, rt.rs, server.rs, preempt.rs
 //!               ├─ interp.rs: programs: run, sleep, channels, locks, fork, yield …
 //!               ├─ placement.rs: which CPU
-//!               └─ core_sched.rs: what siblings of a core may run at once
+//!               ├─ core_sched.rs: what siblings of a core may run at once
+//!               └─ verify.rs: what must hold behind every event, and at the end
+//! ```
+//!
+//! Time is never lost: each nanosecond of each CPU is a program's, the scheduler's own ([`CpuTimes::overhead`]), an
+//! interrupt's or idle, and what the fair class charges equals the time for which its tasks were current. Both are
+//! checked at the end of every run, in release builds too.
+//!
+//! An operation takes effect at one instant; its cost ([`Costs`]) passes on its CPU behind that, before the program goes
+//! on, and a request to reschedule that comes meanwhile is looked at when it has passed. Work of a program that follows without a question (user
+//! mode, kernel mode, the entry of the next call) is one event as long as nobody asks to reschedule.
+//!
+//! # Example
+//!
+//! Two tasks share a CPU; one has a quarter of the other's weight.
+//!
+//! ```
+//! use schedlab_fair::{Ns, Profile};
+//! use schedlab_sim::program::{Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec};
+//! use schedlab_sim::{Costs, CpuSite, PreemptModel, Sim, SimConfig};
+//! use schedlab_trace::event::Event;
+//!
+//! let hog = Op::Loop {
+//!     times: None,
+//!     body: vec![Op::Run { work: Dur::Fixed(Ns::from_ms(1)), mode: Mode::User, cond_resched: None }],
+//! };
+//! let task = |comm: &str, nice| TaskSpec {
+//!     comm: comm.into(),
+//!     program: ProgramId(0),
+//!     sched: Sched::Other { nice },
+//!     slice: None,
+//!     affinity: vec![],
+//!     group: None,
+//!     start: Ns(0),
+//!     mm: 0,
+//!     cookie: 0,
+//! };
+//! let config = SimConfig {
+//!     profile: Profile::default(),
+//!     cpus: vec![CpuSite::default()],
+//!     hz: 1000,
+//!     preempt: PreemptModel::Full,
+//!     core_sched: false,
+//!     costs: Costs::ZERO,
+//!     tick_skew: Ns(0),
+//!     groups: vec![],
+//!     programs: vec![Program { name: "hog".into(), ops: vec![hog] }],
+//!     tasks: vec![task("a", 0), task("b", 6)],
+//!     channels: vec![],
+//!     locks: vec![],
+//!     barriers: vec![],
+//!     conds: 0,
+//!     sems: vec![],
+//!     timers: 0,
+//!     duration: Some(Ns::from_secs(10)),
+//!     seed: 1,
+//! };
+//! let mut events = 0;
+//! let result = Sim::new(config, |_: &Event| events += 1)?.run()?;
+//! let share = result.tasks[0].run.0 as f64 / result.end.0 as f64;
+//! assert!((share - 1024.0 / (1024.0 + 272.0)).abs() < 0.01);
+//! assert_eq!(result.events, events);
+//! # Ok::<(), schedlab_sim::SimError>(())
 //! ```
 
 mod code;

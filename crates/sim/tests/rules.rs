@@ -374,6 +374,27 @@ fn tasks_that_wait_for_each_other_are_reported() {
 }
 
 #[test]
+fn times_at_the_end_of_what_can_be_simulated_overflow_nothing() {
+    let longest = Ns(1 << 59);
+    let mut c = machine(2);
+    c.duration = None;
+    c.hz = 1;
+    c.timers = 1;
+    let sleep = Op::Sleep(Dur::Fixed(longest));
+    add(&mut c, "s", vec![times(20, vec![sleep])]);
+    let timer = Op::Timer {
+        timer: schedlab_sim::program::TimerId(0),
+        period: Ns(u64::MAX),
+        absolute: true,
+    };
+    add(&mut c, "t", vec![run_us(1), timer]);
+    let (r, _) = play(c);
+    // Both go on sleeping behind the 146th year.
+    assert!(!r.ended && !r.deadlock);
+    assert!(r.end.0 <= 1 << 62);
+}
+
+#[test]
 fn configurations_that_cannot_be() {
     let err = |f: &dyn Fn(&mut schedlab_sim::SimConfig)| {
         let mut c = machine(2);
@@ -402,6 +423,50 @@ fn configurations_that_cannot_be() {
             c.programs[0].ops = vec![Op::Unlock(LockId(0))];
         })
         .contains("does not hold")
+    );
+    assert!(err(&|c| c.duration = None).contains("`t` repeats work for ever; expected a duration"));
+    assert!(
+        err(&|c| {
+            c.programs[0].ops = vec![Op::Resume {
+                task: "nobody".into(),
+            }];
+        })
+        .contains("resumes `nobody`")
+    );
+    assert!(
+        err(&|c| c.tasks[0].sched = Sched::Other { nice: 20 })
+            .contains("nice 20; expected -20 to 19")
+    );
+    assert!(err(&|c| c.costs.pick = u64::MAX).contains("pick: cost of"));
+    assert!(err(&|c| c.duration = Some(Ns(u64::MAX))).contains("duration of"));
+    assert!(
+        err(&|c| c.programs[0].ops = vec![Op::Sleep(Dur::Fixed(Ns(u64::MAX)))])
+            .contains("program `t`: length of")
+    );
+    assert!(
+        err(&|c| {
+            c.programs[0].ops = vec![Op::Sleep(Dur::Uniform {
+                lo: Ns(2),
+                hi: Ns(1),
+            })];
+        })
+        .contains("between 2 and 1 ns")
+    );
+    assert!(
+        err(&|c| {
+            c.groups.push(schedlab_sim::GroupSpec {
+                name: "g".into(),
+                parent: None,
+                shares: schedlab_fair::Weight::NICE_0,
+                idle: false,
+                bandwidth: Some(schedlab_fair::BandwidthAttr {
+                    quota: Ns::from_ms(1),
+                    period: Ns(0),
+                    burst: Ns(0),
+                }),
+            });
+        })
+        .contains("group `g`: period is 0")
     );
     let no_progress = SimError::NoProgress {
         task: "x".into(),
