@@ -41,7 +41,7 @@ impl Class {
         }
         let consumed = self.update_deadline(q, se, h);
         self.update_min_vruntime(q);
-        self.weighted_key(q, se);
+        self.check_key(q, se);
         self.charged(q, se, delta, h);
         self.tick_decision(q, se, consumed, h);
         h.point(self, Point::Curr, q, Some(se));
@@ -104,6 +104,7 @@ impl Class {
     }
 
     /// The test that keeps accounting quiet, in the scope of the profile (section 3.5).
+    #[inline]
     fn alone(&self, q: QueueId) -> bool {
         let queue = &self.queues[q.index()];
         let rq = &self.rqs[queue.cpu.index()];
@@ -121,6 +122,7 @@ impl Class {
 
     /// Whether the running entity's protection holds (sections 3.4 and 3.6).
     #[must_use]
+    #[inline]
     pub fn protected(&self, se: EntityId) -> bool {
         let e = &self.ents[se.index()];
         match self.profile.protection {
@@ -130,6 +132,7 @@ impl Class {
     }
 
     /// Protects an entity that is set running.
+    #[inline]
     pub(crate) fn set_protection(&mut self, q: QueueId, se: EntityId) {
         match self.profile.protection {
             Protection::Parity => {
@@ -185,6 +188,7 @@ impl Class {
         h.point(self, Point::Lag, q, Some(se));
     }
 
+    #[inline]
     pub(crate) fn save_lag(&mut self, q: QueueId, se: EntityId, v: Vns) {
         let vlag = self.lag_at(q, se, v);
         let e = &mut self.ents[se.index()];
@@ -196,6 +200,7 @@ impl Class {
     }
 
     /// `V - v`, within the limit.
+    #[inline]
     pub(crate) fn lag_at(&self, q: QueueId, se: EntityId, v: Vns) -> i64 {
         let e = &self.ents[se.index()];
         let tick = self.tick_nsec();
@@ -208,6 +213,7 @@ impl Class {
     }
 
     /// Whether a full-strength request is pending, which ends a wakeup check early.
+    #[inline]
     pub(crate) fn resched_pending(&self, cpu: CpuId) -> bool {
         self.rqs[cpu.index()].resched == Resched::Full
     }

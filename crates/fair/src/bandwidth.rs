@@ -140,16 +140,19 @@ impl Class {
 
     /// Whether a queue or one above it is throttled.
     #[must_use]
+    #[inline]
     pub fn throttled_hierarchy(&self, q: QueueId) -> bool {
         self.queues[q.index()].throttle_count > 0
     }
 
     /// Whether nothing of a queue can run for want of quota: not so from 6.18 on, where tasks stop one by one.
+    #[inline]
     pub(crate) fn stopped_hierarchy(&self, q: QueueId) -> bool {
         self.profile.throttle_rule == ThrottleRule::Group && self.throttled_hierarchy(q)
     }
 
     /// Whether a walk through the counters ends at a queue: it is throttled, and so not part of its parents.
+    #[inline]
     pub(crate) fn cut_off(&self, q: QueueId) -> bool {
         self.profile.throttle_rule == ThrottleRule::Group && self.queues[q.index()].throttled
     }
@@ -395,6 +398,7 @@ impl Class {
     }
 
     /// A queue that has become empty gives back what it has above 1 ms.
+    #[inline]
     pub(crate) fn return_runtime(&mut self, q: QueueId) {
         let queue = &mut self.queues[q.index()];
         if !queue.runtime_enabled || queue.nr_queued > 0 {

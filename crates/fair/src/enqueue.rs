@@ -47,8 +47,8 @@ impl Class {
                 self.normalise_out(from, se, false);
                 flags = flags | Enqueue::MIGRATED;
             }
+            self.set_task_queue(se, cpu);
         }
-        self.set_task_queue(se, cpu);
         if self.ents[se.index()].avg.last_update_time == 0 && flags.has(Enqueue::INITIAL) {
             self.init_util(se);
         }
@@ -75,13 +75,13 @@ impl Class {
             }
             let q = self.ents[s.index()].queue;
             self.enqueue_entity(q, s, flags, h);
-            slice = self.min_slice(q);
+            level = self.ents[s.index()].parent;
+            slice = level.and_then(|_| self.min_slice(q));
             if self.count_in(q, &mut counts) {
                 self.debug_verify(cpu);
                 return;
             }
             flags = Enqueue::WAKEUP;
-            level = self.ents[s.index()].parent;
         }
         // Second part: levels that were queued before learn of it.
         while let Some(s) = level {
@@ -154,7 +154,7 @@ impl Class {
             }
             level = self.ents[s.index()].parent;
             if self.queues[q.index()].load_weight != 0 {
-                slice = self.min_slice(q);
+                slice = level.and_then(|_| self.min_slice(q));
                 if let (true, Some(parent)) = (sleep, level) {
                     // The group's slice is not used up: let it go on with its other tasks.
                     if !self.stopped_hierarchy(q) && !flags.has(Dequeue::THROTTLE) {
@@ -194,10 +194,11 @@ impl Class {
         {
             self.set_group_slice(se, slice);
         }
-        self.min_slice(q)
+        self.ents[se.index()].parent.and_then(|_| self.min_slice(q))
     }
 
     /// Adds to a queue's counters; `true` where a throttled queue ends the walk.
+    #[inline]
     pub(crate) fn count_in(&mut self, q: QueueId, c: &mut Counts) -> bool {
         let idle_group = self.is_idle_group(q);
         let queue = &mut self.queues[q.index()];
@@ -211,6 +212,7 @@ impl Class {
     }
 
     /// Takes from a queue's counters; `true` where a throttled queue ends the walk.
+    #[inline]
     pub(crate) fn count_out(&mut self, q: QueueId, c: &mut Counts) -> bool {
         let idle_group = self.is_idle_group(q);
         let queue = &mut self.queues[q.index()];
@@ -223,6 +225,7 @@ impl Class {
         self.cut_off(q)
     }
 
+    #[inline]
     fn is_idle_group(&self, q: QueueId) -> bool {
         self.groups[self.queues[q.index()].group.index()].idle
     }
@@ -278,6 +281,7 @@ impl Class {
         }
     }
 
+    #[inline]
     fn account_enqueue(&mut self, q: QueueId, se: EntityId) {
         let e = &self.ents[se.index()];
         let queue = &mut self.queues[q.index()];
@@ -286,6 +290,7 @@ impl Class {
         queue.idle_nr += u32::from(e.is_idle());
     }
 
+    #[inline]
     fn account_dequeue(&mut self, q: QueueId, se: EntityId) {
         let e = &self.ents[se.index()];
         let queue = &mut self.queues[q.index()];

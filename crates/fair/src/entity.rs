@@ -3,7 +3,7 @@
 use crate::class::TaskPolicy;
 use crate::ids::{EntityId, GroupId, QueueId};
 use crate::pelt::Pelt;
-use crate::timeline::Key;
+use crate::timeline::Waiting;
 use crate::units::Vns;
 use crate::weight::Load;
 
@@ -56,8 +56,8 @@ pub struct Entity {
     pub avg: Pelt,
     /// Utilization estimate of a task (section 11.3).
     pub util_est: u32,
-    /// Where it is in the queue's order, if it is there.
-    pub(crate) key: Option<Key>,
+    /// Its place in the queue's order, if it is there.
+    pub(crate) key: Option<Vns>,
     /// The slot is in use.
     pub(crate) alive: bool,
     /// 6.1: forked, so that it was placed on its parent's queue already.
@@ -106,14 +106,28 @@ impl Entity {
         }
     }
 
+    /// What its queue's tree keeps of it; `at` is its place there.
+    #[inline]
+    pub(crate) fn waiting(&self, id: EntityId, at: Vns) -> Waiting {
+        Waiting {
+            id,
+            deadline: at,
+            vruntime: self.vruntime,
+            slice: self.slice,
+            weight: self.load.weight.down(),
+        }
+    }
+
     /// Whether it stands for a task.
     #[must_use]
+    #[inline]
     pub fn is_task(&self) -> bool {
         self.my_q.is_none()
     }
 
     /// Whether it counts as idle in the wakeup check: a `SCHED_IDLE` task or an idle group.
     #[must_use]
+    #[inline]
     pub fn is_idle(&self) -> bool {
         if self.is_task() {
             self.policy == TaskPolicy::Idle
@@ -124,6 +138,7 @@ impl Entity {
 
     /// Whether it is in its queue's tree (neither running nor off the queue).
     #[must_use]
+    #[inline]
     pub fn in_tree(&self) -> bool {
         self.key.is_some()
     }

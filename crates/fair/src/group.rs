@@ -5,15 +5,19 @@ use crate::flags::Enqueue;
 use crate::hooks::{Hooks, Point, Reason};
 use crate::ids::{CpuId, EntityId, GroupId, QueueId, TaskId};
 use crate::profile::{Policy, ReweightRule};
-use crate::units::Ns;
+use crate::units::{Ns, trunc_div};
 use crate::weight::{Load, Weight};
 
 impl Class {
     /// Brings the weight of a group entity up to date; nothing for tasks.
+    #[inline]
     pub(crate) fn update_group_weight<H: Hooks>(&mut self, se: EntityId, h: &mut H) {
-        let Some(my_q) = self.ents[se.index()].my_q else {
-            return;
-        };
+        if let Some(my_q) = self.ents[se.index()].my_q {
+            self.update_share(se, my_q, h);
+        }
+    }
+
+    fn update_share<H: Hooks>(&mut self, se: EntityId, my_q: QueueId, h: &mut H) {
         if self.queues[my_q.index()].load_weight == 0 || self.throttled_hierarchy(my_q) {
             return;
         }
@@ -338,7 +342,10 @@ pub(crate) fn clamp_shares(shares: Weight) -> Weight {
 
 /// `x · old / new` by full weights, truncated toward zero.
 fn scale(x: i64, old: Load, new: Load) -> i64 {
-    (i128::from(x) * i128::from(old.weight.0) / i128::from(new.weight.0.max(1))) as i64
+    trunc_div(
+        i128::from(x) * i128::from(old.weight.0),
+        new.weight.0.max(1),
+    )
 }
 
 /// `tg_shares · load / total`, clamped to 2 and `tg_shares`.

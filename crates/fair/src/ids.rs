@@ -11,6 +11,7 @@ macro_rules! id {
         impl $name {
             /// The identifier as an array index.
             #[must_use]
+            #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

@@ -21,13 +21,13 @@ pub(crate) enum Attach {
 
 impl Class {
     /// Brings an entity and its queue up to date and passes the queue's load on to its group.
+    #[inline]
     pub(crate) fn update_load_avg(&mut self, q: QueueId, se: EntityId, attach: Attach, tg: bool) {
         let now = self.pelt_clock(q);
         self.update_se_avg(q, se, now);
         let decayed = self.update_queue_avg(q, now);
-        let attached = self.ents[se.index()].avg.last_update_time != 0;
         match attach {
-            Attach::Yes if !attached => {
+            Attach::Yes if self.ents[se.index()].avg.last_update_time == 0 => {
                 self.attach_avg(q, se);
                 self.update_tg_load_avg(q);
             }
@@ -40,9 +40,10 @@ impl Class {
         }
     }
 
+    #[inline]
     fn update_se_avg(&mut self, q: QueueId, se: EntityId, now: u64) {
         let e = &self.ents[se.index()];
-        if e.avg.last_update_time == 0 {
+        if e.avg.last_update_time == 0 || !e.avg.due(now) {
             return;
         }
         let runnable = match e.my_q {
@@ -59,8 +60,12 @@ impl Class {
     }
 
     /// Brings a queue's averages up to date; `true` if they changed.
+    #[inline]
     pub(crate) fn update_queue_avg(&mut self, q: QueueId, now: u64) -> bool {
         let queue = &mut self.queues[q.index()];
+        if !queue.avg.due(now) {
+            return false;
+        }
         let state = Running {
             load: crate::Weight(queue.load_weight).down(),
             runnable: u64::from(queue.h_nr_runnable),
@@ -119,6 +124,7 @@ impl Class {
     }
 
     /// Notes how many runnable tasks are below a group entity, for the time from now on.
+    #[inline]
     pub(crate) fn tell_runnable(&mut self, se: EntityId) {
         if let Some(my_q) = self.ents[se.index()].my_q {
             self.ents[se.index()].runnable_weight =
@@ -127,6 +133,7 @@ impl Class {
     }
 
     /// The clock of a queue's load averages: that of its CPU without the time that it was stopped.
+    #[inline]
     fn pelt_clock(&self, q: QueueId) -> u64 {
         let queue = &self.queues[q.index()];
         let clock = queue
@@ -137,6 +144,7 @@ impl Class {
 
     /// Stops or starts a queue's load averages: they stand still while it is throttled, from 6.18 on only once it is
     /// empty too.
+    #[inline]
     pub(crate) fn freeze_or_thaw(&mut self, q: QueueId) {
         let by_task = self.profile.throttle_rule == ThrottleRule::Task;
         let queue = &mut self.queues[q.index()];

@@ -43,6 +43,7 @@ const Y_INV: [u32; 32] = [
 
 /// `val · y^n`, rounded down as the kernel's table does.
 #[must_use]
+#[inline]
 pub fn decay(val: u64, n: u64) -> u64 {
     if n > 2016 {
         return 0;
@@ -86,8 +87,16 @@ pub struct Pelt {
 impl Pelt {
     /// Divider of the sums at the present point of the period.
     #[must_use]
+    #[inline]
     pub fn divider(&self) -> u64 {
         LOAD_AVG_MAX - 1024 + self.period_contrib
+    }
+
+    /// Whether an update at `now` would do anything: a unit of 1024 ns has passed, or the clock has gone back.
+    #[must_use]
+    #[inline]
+    pub fn due(&self, now: u64) -> bool {
+        now.wrapping_sub(self.last_update_time) >= 1024
     }
 
     /// Accounts the time up to `now`, during which `state` held; `weight` scales the load average.
@@ -117,6 +126,7 @@ impl Pelt {
     }
 
     /// Recomputes the averages from the sums.
+    #[inline]
     pub fn average(&mut self, weight: u64) {
         let d = self.divider();
         self.load_avg = weight * self.load_sum / d;
@@ -125,6 +135,7 @@ impl Pelt {
     }
 
     /// Adds `delta` units; returns the number of period boundaries crossed.
+    #[inline]
     fn accumulate(&mut self, delta: u64, state: Running) -> u64 {
         let total = delta + self.period_contrib;
         let periods = total / 1024;

@@ -6,7 +6,6 @@ use crate::hooks::{Hooks, Point};
 use crate::ids::{CpuId, EntityId, QueueId, TaskId};
 use crate::load::Attach;
 use crate::profile::{BuddyPick, Feature, Policy, Protection};
-use crate::queue::eligible;
 use crate::units::Ns;
 
 impl Class {
@@ -190,23 +189,24 @@ impl Class {
     ///
     /// `protect`: whether the running entity's slice protection counts.
     #[must_use]
+    #[inline]
     pub fn pick_eevdf(&self, q: QueueId, protect: bool) -> Option<EntityId> {
         let queue = &self.queues[q.index()];
         let curr = self.running_on(q);
         if queue.nr_queued == 1 {
             return curr.or_else(|| queue.tree.first());
         }
-        let (s, l) = self.sums(q);
-        let ok = |v| eligible(s, l, queue.anchor, v);
+        let running = self.running(q);
+        let ok = |se: EntityId| queue.tree.eligible(running, self.ents[se.index()].vruntime);
         if self.profile.buddy_pick == BuddyPick::InPick
             && protect
             && self.feat(Feature::PickBuddy)
             && let Some(next) = queue.next
-            && ok(self.ents[next.index()].vruntime)
+            && ok(next)
         {
             return Some(next);
         }
-        let curr = curr.filter(|c| ok(self.ents[c.index()].vruntime));
+        let curr = curr.filter(|&c| ok(c));
         if let Some(c) = curr {
             let counts = match self.profile.protection {
                 Protection::Parity => self.feat(Feature::RunToParity),
@@ -216,7 +216,7 @@ impl Class {
                 return Some(c);
             }
         }
-        let best = queue.tree.first_eligible(ok);
+        let best = queue.tree.pick(running);
         match (best, curr) {
             // Equal deadlines favour the entity in the tree.
             (Some(b), Some(c))
@@ -245,6 +245,7 @@ impl Class {
     }
 
     /// Takes the buddy marks of an entity away, up the chain as long as they match.
+    #[inline]
     pub(crate) fn clear_buddies(&mut self, se: EntityId) {
         let mut level = Some(se);
         while let Some(s) = level {

@@ -23,6 +23,7 @@ impl Class {
         h.point(self, Point::Place, q, Some(se));
     }
 
+    #[inline]
     fn place_eevdf(&mut self, q: QueueId, se: EntityId, flags: Enqueue) {
         let base = self.base_slice().0;
         let v = self.v_now(q);
@@ -47,15 +48,14 @@ impl Class {
     }
 
     /// The lag to place with, so that the saved lag remains once the entity counts in V (section 5.1).
+    #[inline]
     fn inflated_lag(&self, q: QueueId, se: EntityId) -> i64 {
         let queue = &self.queues[q.index()];
         let e = &self.ents[se.index()];
-        if !self.feat(Feature::PlaceLag) || queue.nr_queued == 0 || e.vlag == 0 {
+        if !self.feat(Feature::PlaceLag) || queue.nr_queued == 0 {
             return 0;
         }
-        let (_, load) = self.sums(q);
-        let load = i128::from(load.max(1));
-        let lag = i128::from(e.vlag) * (load + i128::from(e.load.weight.down()));
-        (lag / load) as i64
+        let weight = e.load.weight.down();
+        queue.tree.inflated(e.vlag, weight, self.running(q))
     }
 }

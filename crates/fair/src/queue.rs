@@ -5,7 +5,7 @@ use crate::ids::{CpuId, EntityId, GroupId, QueueId};
 use crate::pelt::Pelt;
 use crate::profile::{Anchor, Feature, Policy};
 use crate::rbtree::RbTree;
-use crate::timeline::Timeline;
+use crate::timeline::{Running, Timeline};
 use crate::units::Vns;
 use crate::weight::Weight;
 
@@ -38,12 +38,6 @@ pub struct Queue {
     pub idle_nr: u32,
     /// Sum of full weights of the entities of this level, the running one included.
     pub load_weight: u64,
-    /// Anchor of the keys: `min_vruntime` or `zero_vruntime`.
-    pub anchor: Vns,
-    /// 6.1: `min_vruntime`; equal to `anchor` in the `min_vruntime` forms of EEVDF.
-    pub sum_w_vruntime: i128,
-    /// Sum of down-scaled weights over the tree (`avg_load`, later `sum_weight`).
-    pub sum_weight: u64,
     /// Load averages.
     pub avg: Pelt,
     /// What this queue has added to its group's load average.
@@ -89,10 +83,6 @@ impl Queue {
             h_nr_idle: 0,
             idle_nr: 0,
             load_weight: 0,
-            // The kernel starts queues shortly before the wrap, so that it is met early.
-            anchor: Vns(0u64.wrapping_sub(1 << 20)),
-            sum_w_vruntime: 0,
-            sum_weight: 0,
             avg: Pelt::default(),
             tg_load_avg_contrib: 0,
             last_update_tg_load_avg: 0,
@@ -105,7 +95,8 @@ impl Queue {
             throttled_at: None,
             pelt_frozen_at: None,
             pelt_frozen: 0,
-            tree: Timeline::default(),
+            // The kernel starts queues shortly before the wrap, so that it is met early.
+            tree: Timeline::new(Vns(0u64.wrapping_sub(1 << 20))),
             rb: None,
         }
     }
@@ -113,6 +104,15 @@ impl Queue {
     /// Entities in the tree, in order (the running one is not among them).
     pub fn queued(&self) -> impl Iterator<Item = EntityId> + '_ {
         self.tree.iter()
+    }
+}
+
+/// A queue's anchor and sums are read as its own: `queue.anchor`, `queue.sum_w_vruntime`, `queue.sum_weight`.
+impl core::ops::Deref for Queue {
+    type Target = Timeline;
+
+    fn deref(&self) -> &Timeline {
+        &self.tree
     }
 }
 
@@ -135,54 +135,55 @@ pub struct Overflow {
 }
 
 impl Class {
-    /// Key of an entity times its weight, noting when that leaves 64 bits.
-    pub(crate) fn weighted_key(&mut self, q: QueueId, se: EntityId) -> i128 {
-        let e = &self.ents[se.index()];
-        let anchor = self.queues[q.index()].anchor;
-        let product = i128::from(e.vruntime.minus(anchor)) * i128::from(e.load.weight.down());
-        if i64::try_from(product).is_err() && self.overflow.is_none() {
-            self.overflow = Some(Overflow {
-                queue: q,
-                entity: se,
-                vruntime: e.vruntime,
-                weight: e.load.weight,
-                anchor,
-            });
+    /// Notes when the product of an entity's key and weight leaves 64 bits.
+    #[inline]
+    pub(crate) fn note_overflow(&mut self, q: QueueId, se: EntityId, product: i128) {
+        if i64::try_from(product).is_err() {
+            self.overflowed(q, se);
         }
-        product
     }
 
-    /// S' and L': the sums over everything on the queue, the running entity included.
-    pub(crate) fn sums(&self, q: QueueId) -> (i128, u64) {
-        let queue = &self.queues[q.index()];
-        let (mut s, mut l) = (queue.sum_w_vruntime, queue.sum_weight);
-        if let Some(c) = queue.curr {
-            let e = &self.ents[c.index()];
-            if e.on_rq {
-                let w = e.load.weight.down();
-                s += i128::from(e.vruntime.minus(queue.anchor)) * i128::from(w);
-                l += w;
-            }
-        }
-        (s, l)
+    /// Checks the running entity, whose key grows without an insertion.
+    #[inline]
+    pub(crate) fn check_key(&mut self, q: QueueId, se: EntityId) {
+        let e = &self.ents[se.index()];
+        let key = e.vruntime.minus(self.queues[q.index()].anchor);
+        let product = i128::from(key) * i128::from(e.load.weight.down());
+        self.note_overflow(q, se, product);
+    }
+
+    #[cold]
+    fn overflowed(&mut self, q: QueueId, se: EntityId) {
+        let e = &self.ents[se.index()];
+        let overflow = Overflow {
+            queue: q,
+            entity: se,
+            vruntime: e.vruntime,
+            weight: e.load.weight,
+            anchor: self.queues[q.index()].anchor,
+        };
+        self.overflow.get_or_insert(overflow);
+    }
+
+    /// The running entity of a level as V needs it, if it means to go on.
+    #[inline]
+    pub(crate) fn running(&self, q: QueueId) -> Option<Running> {
+        let e = &self.ents[self.queues[q.index()].curr?.index()];
+        e.on_rq.then(|| Running {
+            vruntime: e.vruntime,
+            weight: e.load.weight.down(),
+        })
     }
 
     /// V of a queue, without side effects (section 2.3).
     #[must_use]
+    #[inline]
     pub fn v(&self, q: QueueId) -> Vns {
-        let queue = &self.queues[q.index()];
-        if queue.sum_weight == 0 {
-            return match queue.curr {
-                Some(c) if self.ents[c.index()].on_rq => self.ents[c.index()].vruntime,
-                _ => queue.anchor,
-            };
-        }
-        let (s, l) = self.sums(q);
-        // Floored, so that an entity placed at V is eligible.
-        queue.anchor.offset(s.div_euclid(i128::from(l)) as i64)
+        self.queues[q.index()].tree.v(self.running(q))
     }
 
     /// V of a queue where the kernel computes it; the `zero_vruntime` form moves the anchor there.
+    #[inline]
     pub(crate) fn v_now(&mut self, q: QueueId) -> Vns {
         let v = self.v(q);
         if self.profile.anchor != Anchor::MinVruntime {
@@ -192,14 +193,13 @@ impl Class {
     }
 
     /// Moves the anchor and keeps the sums true.
+    #[inline]
     pub(crate) fn move_anchor(&mut self, q: QueueId, to: Vns) {
-        let queue = &mut self.queues[q.index()];
-        let d = to.minus(queue.anchor);
-        queue.sum_w_vruntime -= i128::from(d) * i128::from(queue.sum_weight);
-        queue.anchor = to;
+        self.queues[q.index()].tree.move_anchor(to);
     }
 
     /// The "update min" step of the `min_vruntime` forms: forward only.
+    #[inline]
     pub(crate) fn update_min_vruntime(&mut self, q: QueueId) {
         if self.profile.anchor != Anchor::MinVruntime {
             return;
@@ -210,6 +210,9 @@ impl Class {
             .map(|c| &self.ents[c.index()])
             .filter(|e| e.on_rq)
             .map(|e| e.vruntime);
+        if curr.is_some_and(|v| !queue.anchor.before(v)) {
+            return;
+        }
         let candidate = match (curr, queue.tree.min_vruntime()) {
             (Some(a), Some(b)) => a.earlier(b),
             (Some(a), None) | (None, Some(a)) => a,
@@ -222,51 +225,51 @@ impl Class {
 
     /// Whether a vruntime is eligible on a queue: `v <= V`, by cross multiplication (section 2.4).
     #[must_use]
+    #[inline]
     pub fn vruntime_eligible(&self, q: QueueId, v: Vns) -> bool {
-        let (s, l) = self.sums(q);
-        eligible(s, l, self.queues[q.index()].anchor, v)
+        self.queues[q.index()].tree.eligible(self.running(q), v)
     }
 
     /// Whether an entity is eligible on its queue.
     #[must_use]
+    #[inline]
     pub fn entity_eligible(&self, se: EntityId) -> bool {
         let e = &self.ents[se.index()];
         self.vruntime_eligible(e.queue, e.vruntime)
     }
 
     /// Puts an entity into the tree of its queue.
+    #[inline]
     pub(crate) fn tree_insert(&mut self, q: QueueId, se: EntityId) {
-        let product = self.weighted_key(q, se);
         let e = &mut self.ents[se.index()];
-        let queue = &mut self.queues[q.index()];
-        queue.sum_w_vruntime += product;
-        queue.sum_weight += e.load.weight.down();
+        debug_assert!(e.key.is_none(), "entity is in a tree already");
         let at = match self.profile.policy {
             Policy::Eevdf => e.deadline,
             Policy::Cfs => e.vruntime,
         };
-        debug_assert!(e.key.is_none(), "entity is in a tree already");
-        e.key = Some(queue.tree.insert(at, e.vruntime, e.slice, se));
+        e.key = Some(at);
+        let queue = &mut self.queues[q.index()];
+        let product = queue.tree.insert(&e.waiting(se, at));
         if let Some(rb) = &mut queue.rb {
             rb.insert(se, e.deadline, e.vruntime, e.slice);
         }
+        self.note_overflow(q, se, product);
     }
 
     /// Takes an entity out of the tree of its queue; nothing if it is not there.
+    #[inline]
     pub(crate) fn tree_remove(&mut self, q: QueueId, se: EntityId) {
         let e = &mut self.ents[se.index()];
-        let Some(key) = e.key.take() else { return };
-        let w = e.load.weight.down();
+        let Some(at) = e.key.take() else { return };
         let queue = &mut self.queues[q.index()];
-        queue.tree.remove(key);
+        queue.tree.remove(&e.waiting(se, at));
         if let Some(rb) = &mut queue.rb {
             rb.remove(se);
         }
-        queue.sum_w_vruntime -= i128::from(e.vruntime.minus(queue.anchor)) * i128::from(w);
-        queue.sum_weight -= w;
     }
 
     /// Shortest slice over the tree and the running entity (the kernel's `cfs_rq_min_slice`).
+    #[inline]
     pub(crate) fn min_slice(&self, q: QueueId) -> Option<u64> {
         let queue = &self.queues[q.index()];
         let tree = match &queue.rb {
@@ -290,6 +293,7 @@ impl Class {
     }
 
     /// The running entity of a level, if it means to go on.
+    #[inline]
     pub(crate) fn running_on(&self, q: QueueId) -> Option<EntityId> {
         self.queues[q.index()]
             .curr
@@ -302,7 +306,7 @@ impl Class {
         e.slice = slice;
         if let Some(key) = e.key {
             let queue = &mut self.queues[e.queue.index()];
-            queue.tree.set_slice(key, slice);
+            queue.tree.set_slice(se, key, slice);
             if let Some(rb) = &mut queue.rb {
                 rb.set_slice(se, slice);
             }
@@ -318,12 +322,8 @@ impl Class {
         }
     }
 
+    #[inline]
     pub(crate) fn feat(&self, f: Feature) -> bool {
         self.profile.features.has(f)
     }
-}
-
-/// `S' >= (v - anchor) · L'`, in 128 bits.
-pub(crate) fn eligible(s: i128, l: u64, anchor: Vns, v: Vns) -> bool {
-    s >= i128::from(v.minus(anchor)) * i128::from(l)
 }

@@ -1,404 +1,237 @@
-//! The ordered set of queued entities of one queue.
+//! The entities of one level that wait, with the virtual clock V over them (reference sections 2, 4.2 and 5.1).
 //!
-//! The kernel keeps a red-black tree ordered by deadline, each node with the smallest vruntime of its
-//! subtree. What a pick needs of it is: the first entity in order that is eligible, the first in order,
-//! and the smallest vruntime and slice of all. This structure gives the same answers from short sorted
-//! blocks with the aggregates of each block side by side, which a CPU reads faster than tree nodes:
-//! a block is moved and scanned within a few cache lines. Ties of the key keep insertion order
-//! (reference section 4.1).
-
-use alloc::vec::Vec;
+//! This is the core of a queue without anything around it: no groups, load averages, counters or policies. [`Class`](crate::Class)
+//! keeps one for each queue; a runtime that wants nothing but the order of EEVDF can use it directly:
+//!
+//! ```
+//! use schedlab_fair::timeline::{Running, Timeline, Waiting};
+//! use schedlab_fair::{EntityId, Vns, weight::{Load, calc_delta_fair}};
+//!
+//! let mut line = Timeline::new(Vns(0));
+//! let load = Load::of_nice(0);
+//! let weight = load.weight.down();
+//! for id in 0..2 {
+//!     let vruntime = line.place(0, weight, None);
+//!     line.insert(&Waiting {
+//!         id: EntityId(id),
+//!         deadline: vruntime.plus(calc_delta_fair(3_000_000, load)),
+//!         vruntime,
+//!         slice: 3_000_000,
+//!         weight,
+//!     });
+//! }
+//! // Entity 0 runs for 1 ms, so it is no longer in the tree but counts in V.
+//! let first = line.pick(None).unwrap();
+//! assert_eq!(first, EntityId(0));
+//! line.remove(&Waiting { id: first, deadline: Vns(3_000_000), vruntime: Vns(0), slice: 3_000_000, weight });
+//! let running = Some(Running { vruntime: Vns(1_000_000), weight });
+//! assert_eq!(line.v(running), Vns(500_000));
+//! assert!(!line.eligible(running, Vns(1_000_000)));
+//! assert_eq!(line.pick(running), Some(EntityId(1)));
+//! ```
 
 use crate::ids::EntityId;
-use crate::units::Vns;
+use crate::order::Order;
+use crate::units::{Vns, floor_div, trunc_div};
 
-/// Entities in one block at most.
-const BLOCK: usize = 32;
-
-/// Position key: deadline (EEVDF) or vruntime (CFS), then the order of insertion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Key {
-    at: Vns,
-    seq: u64,
+/// An entity as a [`Timeline`] needs to know it. It must be taken out before any of this changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// Who it is.
+    pub id: EntityId,
+    /// Its virtual deadline, by which the order goes (CFS orders by vruntime: then this is the vruntime).
+    pub deadline: Vns,
+    /// Its virtual run time.
+    pub vruntime: Vns,
+    /// Its slice, ns; only the smallest and largest are of interest.
+    pub slice: u64,
+    /// Its down-scaled weight ([`Weight::down`](crate::Weight::down)).
+    pub weight: u64,
 }
 
-impl Key {
-    /// Whether `self` comes before `other`.
-    fn before(self, other: Self) -> bool {
-        let d = self.at.minus(other.at);
-        d < 0 || (d == 0 && self.seq < other.seq)
-    }
+/// The running entity of the level. It is not in the tree, but counts in V while it means to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Running {
+    /// Its virtual run time up to now.
+    pub vruntime: Vns,
+    /// Its down-scaled weight.
+    pub weight: u64,
 }
 
-/// What the set keeps of an entity.
-#[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    key: Key,
-    vruntime: Vns,
-    slice: u64,
-    ent: u32,
-}
-
-#[derive(Clone, Debug)]
-struct Block {
-    len: usize,
-    slots: [Slot; BLOCK],
-}
-
-impl Block {
-    const EMPTY: Self = Self {
-        len: 0,
-        slots: [Slot {
-            key: Key { at: Vns(0), seq: 0 },
-            vruntime: Vns(0),
-            slice: 0,
-            ent: 0,
-        }; BLOCK],
-    };
-
-    fn used(&self) -> &[Slot] {
-        &self.slots[..self.len]
-    }
-
-    fn summary(&self, index: u32) -> Head {
-        let used = self.used();
-        let first = used[0];
-        let mut head = Head {
-            last: used[used.len() - 1].key,
-            min_vruntime: first.vruntime,
-            min_slice: first.slice,
-            max_slice: first.slice,
-            block: index,
-        };
-        for s in &used[1..] {
-            head.add(s.vruntime, s.slice);
-        }
-        head
-    }
-}
-
-/// Aggregates of a block, kept in order beside each other.
-#[derive(Clone, Copy, Debug)]
-struct Head {
-    last: Key,
-    min_vruntime: Vns,
-    min_slice: u64,
-    max_slice: u64,
-    block: u32,
-}
-
-impl Head {
-    fn add(&mut self, vruntime: Vns, slice: u64) {
-        self.min_vruntime = self.min_vruntime.earlier(vruntime);
-        self.min_slice = self.min_slice.min(slice);
-        self.max_slice = self.max_slice.max(slice);
-    }
-}
-
-/// The ordered set.
+/// The waiting entities of one level.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Timeline {
-    heads: Vec<Head>,
-    blocks: Vec<Block>,
-    free: Vec<u32>,
-    next_seq: u64,
-    len: u32,
+pub struct Timeline {
+    /// Anchor of the keys: `min_vruntime` or `zero_vruntime`.
+    pub anchor: Vns,
+    /// Sum over the tree of down-scaled weight times distance from the anchor (`avg_vruntime`, later `sum_w_vruntime`).
+    pub sum_w_vruntime: i128,
+    /// Sum of down-scaled weights over the tree (`avg_load`, later `sum_weight`).
+    pub sum_weight: u64,
+    order: Order,
 }
 
 impl Timeline {
-    /// Number of entities.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> u32 {
-        self.len
+    /// An empty one whose V is `anchor`.
+    #[must_use]
+    pub fn new(anchor: Vns) -> Self {
+        Self {
+            anchor,
+            ..Self::default()
+        }
     }
 
-    /// Puts an entity in, behind all with the same `at`; returns the key to take it out with.
-    pub(crate) fn insert(&mut self, at: Vns, vruntime: Vns, slice: u64, ent: EntityId) -> Key {
-        let key = Key {
-            at,
-            seq: self.next_seq,
-        };
-        self.next_seq += 1;
-        self.len += 1;
-        let slot = Slot {
-            key,
-            vruntime,
-            slice,
-            ent: ent.0,
-        };
-        if self.heads.is_empty() {
-            let index = self.new_block();
-            let block = &mut self.blocks[index as usize];
-            block.slots[0] = slot;
-            block.len = 1;
-            let head = block.summary(index);
-            self.heads.push(head);
-            return key;
-        }
-        let mut h = self.head_of(key).min(self.heads.len() - 1);
-        if self.blocks[self.heads[h].block as usize].len == BLOCK {
-            self.split(h);
-            if self.heads[h].last.before(key) {
-                h += 1;
-            }
-        }
-        let head = &mut self.heads[h];
-        let block = &mut self.blocks[head.block as usize];
-        let pos = block.used().partition_point(|s| s.key.before(key));
-        block.slots.copy_within(pos..block.len, pos + 1);
-        block.slots[pos] = slot;
-        block.len += 1;
-        head.add(vruntime, slice);
-        if head.last.before(key) {
-            head.last = key;
-        }
-        key
+    /// Number of waiting entities.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.order.len()
     }
 
-    /// Takes an entity out. `key` is what [`Timeline::insert`] returned.
-    pub(crate) fn remove(&mut self, key: Key) {
-        let h = self.head_of(key);
-        let index = self.heads[h].block;
-        let block = &mut self.blocks[index as usize];
-        let pos = block.used().partition_point(|s| s.key.before(key));
-        debug_assert!(
-            block.used()[pos].key == key,
-            "entity is not where its key says"
-        );
-        let gone = block.slots[pos];
-        block.slots.copy_within(pos + 1..block.len, pos);
-        block.len -= 1;
-        self.len -= 1;
-        let left = block.len;
-        if left == 0 {
-            self.heads.remove(h);
-            self.free.push(index);
-            return;
-        }
-        let head = &mut self.heads[h];
-        if gone.vruntime == head.min_vruntime
-            || gone.slice == head.min_slice
-            || gone.slice == head.max_slice
-        {
-            *head = block.summary(index);
-        } else {
-            head.last = block.slots[left - 1].key;
-        }
-        if left <= BLOCK / 4 {
-            self.merge(h);
-        }
+    /// Whether nobody waits.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.order.len() == 0
+    }
+
+    /// Puts an entity in, behind all with the same deadline. Returns its weight times its distance from the anchor, which a
+    /// kernel keeps in 64 bits.
+    #[inline]
+    pub fn insert(&mut self, e: &Waiting) -> i128 {
+        let product = wide(e.vruntime.minus(self.anchor), e.weight);
+        self.sum_w_vruntime += product;
+        self.sum_weight += e.weight;
+        self.order.insert(e.deadline, e.vruntime, e.slice, e.id);
+        product
+    }
+
+    /// Takes an entity out that was put in like this.
+    #[inline]
+    pub fn remove(&mut self, e: &Waiting) {
+        self.order.remove(e.deadline, e.id);
+        self.sum_w_vruntime -= wide(e.vruntime.minus(self.anchor), e.weight);
+        self.sum_weight -= e.weight;
     }
 
     /// Tells of a new slice of an entity that stays where it is.
-    pub(crate) fn set_slice(&mut self, key: Key, slice: u64) {
-        let h = self.head_of(key);
-        let index = self.heads[h].block;
-        let block = &mut self.blocks[index as usize];
-        let pos = block.used().partition_point(|s| s.key.before(key));
-        block.slots[pos].slice = slice;
-        self.heads[h] = block.summary(index);
+    pub fn set_slice(&mut self, id: EntityId, deadline: Vns, slice: u64) {
+        self.order.set_slice(deadline, id, slice);
     }
 
-    /// First entity in order.
-    pub(crate) fn first(&self) -> Option<EntityId> {
-        let head = self.heads.first()?;
-        Some(EntityId(self.blocks[head.block as usize].slots[0].ent))
+    /// S' and L' of section 2.2: the sums over everything on the level.
+    #[must_use]
+    #[inline]
+    pub fn sums(&self, running: Option<Running>) -> (i128, u64) {
+        match running {
+            Some(r) => (
+                self.sum_w_vruntime + wide(r.vruntime.minus(self.anchor), r.weight),
+                self.sum_weight + r.weight,
+            ),
+            None => (self.sum_w_vruntime, self.sum_weight),
+        }
+    }
+
+    /// V (section 2.3). Floored, so that an entity placed at V is eligible.
+    #[must_use]
+    #[inline]
+    pub fn v(&self, running: Option<Running>) -> Vns {
+        if self.sum_weight == 0 {
+            return running.map_or(self.anchor, |r| r.vruntime);
+        }
+        let (s, l) = self.sums(running);
+        self.anchor.offset(floor_div(s, l))
+    }
+
+    /// Moves the anchor and keeps the sums true. No answer changes by it.
+    #[inline]
+    pub fn move_anchor(&mut self, to: Vns) {
+        self.sum_w_vruntime -= wide(to.minus(self.anchor), self.sum_weight);
+        self.anchor = to;
+    }
+
+    /// Whether a vruntime is eligible: `v <= V`, exactly, by cross multiplication (section 2.4).
+    #[must_use]
+    #[inline]
+    pub fn eligible(&self, running: Option<Running>, v: Vns) -> bool {
+        let (s, l) = self.sums(running);
+        s >= wide(v.minus(self.anchor), l)
+    }
+
+    /// Where an entity with a saved lag joins, so that it has that lag once it counts in V itself (section 5.1).
+    #[must_use]
+    #[inline]
+    pub fn place(&self, vlag: i64, weight: u64, running: Option<Running>) -> Vns {
+        let v = self.v(running);
+        v.offset(self.inflated(vlag, weight, running).wrapping_neg())
+    }
+
+    /// `vlag * (L + w) / L`, 0 on an empty level.
+    #[inline]
+    pub(crate) fn inflated(&self, vlag: i64, weight: u64, running: Option<Running>) -> i64 {
+        let load = self.sum_weight + running.map_or(0, |r| r.weight);
+        if load == 0 {
+            return 0;
+        }
+        trunc_div(wide(vlag, load + weight), load)
+    }
+
+    /// The waiting entity with the earliest deadline among the eligible (section 4.2, steps 5 and 6).
+    #[must_use]
+    #[inline]
+    pub fn pick(&self, running: Option<Running>) -> Option<EntityId> {
+        let (s, l) = self.sums(running);
+        if l == 0 {
+            return None;
+        }
+        self.order.first_eligible(self.anchor, s, l)
+    }
+
+    /// First entity in order, eligible or not.
+    #[must_use]
+    #[inline]
+    pub fn first(&self) -> Option<EntityId> {
+        self.order.first()
     }
 
     /// Second entity in order.
-    pub(crate) fn second(&self) -> Option<EntityId> {
-        self.iter().nth(1)
+    #[must_use]
+    pub fn second(&self) -> Option<EntityId> {
+        self.order.second()
     }
 
-    /// First entity in order whose vruntime passes `eligible`.
-    ///
-    /// `eligible` must hold for every vruntime before one for which it holds.
-    pub(crate) fn first_eligible(&self, eligible: impl Fn(Vns) -> bool) -> Option<EntityId> {
-        let head = self.heads.iter().find(|h| eligible(h.min_vruntime))?;
-        let block = &self.blocks[head.block as usize];
-        let slot = block.used().iter().find(|s| eligible(s.vruntime))?;
-        Some(EntityId(slot.ent))
+    /// Smallest vruntime of those that wait.
+    #[must_use]
+    #[inline]
+    pub fn min_vruntime(&self) -> Option<Vns> {
+        self.order.min_vruntime()
     }
 
-    /// Smallest vruntime of all.
-    pub(crate) fn min_vruntime(&self) -> Option<Vns> {
-        let first = self.heads.first()?.min_vruntime;
-        Some(
-            self.heads[1..]
-                .iter()
-                .fold(first, |m, h| m.earlier(h.min_vruntime)),
-        )
+    /// Smallest slice of those that wait, ns.
+    #[must_use]
+    #[inline]
+    pub fn min_slice(&self) -> Option<u64> {
+        self.order.min_slice()
     }
 
-    /// Smallest slice of all.
-    pub(crate) fn min_slice(&self) -> Option<u64> {
-        self.heads.iter().map(|h| h.min_slice).min()
+    /// Largest slice of those that wait, ns.
+    #[must_use]
+    pub fn max_slice(&self) -> Option<u64> {
+        self.order.max_slice()
     }
 
-    /// Largest slice of all.
-    pub(crate) fn max_slice(&self) -> Option<u64> {
-        self.heads.iter().map(|h| h.max_slice).max()
+    /// Those that wait, in order. Meant for reports: each step takes as long as a pick.
+    pub fn iter(&self) -> impl Iterator<Item = EntityId> + '_ {
+        self.order.iter()
     }
 
-    /// All entities in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = EntityId> + '_ {
-        self.heads
-            .iter()
-            .flat_map(|h| self.blocks[h.block as usize].used())
-            .map(|s| EntityId(s.ent))
-    }
-
-    /// Whether order or aggregates are wrong, and what.
+    /// Whether the order is inconsistent, and how.
     pub(crate) fn disorder(&self) -> Option<&'static str> {
-        let mut prev: Option<Key> = None;
-        let mut n = 0;
-        for head in &self.heads {
-            let block = &self.blocks[head.block as usize];
-            if block.len == 0 {
-                return Some("an empty block");
-            }
-            for s in block.used() {
-                if prev.is_some_and(|p| !p.before(s.key)) {
-                    return Some("entities out of order");
-                }
-                prev = Some(s.key);
-                n += 1;
-            }
-            let true_head = block.summary(head.block);
-            if head.last != true_head.last {
-                return Some("a block's last key is wrong");
-            }
-            if (head.min_vruntime, head.min_slice, head.max_slice)
-                != (
-                    true_head.min_vruntime,
-                    true_head.min_slice,
-                    true_head.max_slice,
-                )
-            {
-                return Some("an aggregate is not the true minimum or maximum");
-            }
-        }
-        (n != self.len).then_some("the number of entities is wrong")
-    }
-
-    /// Index of the block that holds `key` or would; the number of blocks if it lies behind all.
-    fn head_of(&self, key: Key) -> usize {
-        self.heads.partition_point(|h| h.last.before(key))
-    }
-
-    fn new_block(&mut self) -> u32 {
-        if let Some(index) = self.free.pop() {
-            return index;
-        }
-        self.blocks.push(Block::EMPTY);
-        // A queue cannot hold more entities than there are 32-bit entity numbers.
-        (self.blocks.len() - 1) as u32
-    }
-
-    /// Moves the upper half of a full block to a new one behind it.
-    fn split(&mut self, h: usize) {
-        let from = self.heads[h].block;
-        let to = self.new_block();
-        let half = BLOCK / 2;
-        let mut upper = [Slot::default(); BLOCK / 2];
-        upper.copy_from_slice(&self.blocks[from as usize].slots[half..]);
-        self.blocks[from as usize].len = half;
-        let block = &mut self.blocks[to as usize];
-        block.slots[..half].copy_from_slice(&upper);
-        block.len = half;
-        let head = block.summary(to);
-        self.heads[h] = self.blocks[from as usize].summary(from);
-        self.heads.insert(h + 1, head);
-    }
-
-    /// Joins a block that has become short with its neighbour behind, if both fit well into one.
-    fn merge(&mut self, h: usize) {
-        let Some(next) = self.heads.get(h + 1).map(|n| n.block) else {
-            return;
-        };
-        let this = self.heads[h].block;
-        let (a, b) = (this as usize, next as usize);
-        let (la, lb) = (self.blocks[a].len, self.blocks[b].len);
-        if la + lb > BLOCK / 2 {
-            return;
-        }
-        let moved = self.blocks[b].slots;
-        self.blocks[a].slots[la..la + lb].copy_from_slice(&moved[..lb]);
-        self.blocks[a].len = la + lb;
-        self.heads[h] = self.blocks[a].summary(this);
-        self.heads.remove(h + 1);
-        self.free.push(next);
+        self.order.disorder()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::collections::BTreeMap;
-    use proptest::prelude::*;
-
-    /// The oracle: a map ordered by signed distance from the first key used, then by insertion.
-    fn check(ops: &[(u8, u16, u16, u8)], base: u64) {
-        let mut line = Timeline::default();
-        let mut oracle: BTreeMap<(i64, u64), (Vns, u64, u32, Key)> = BTreeMap::new();
-        for (n, &(op, at, v, slice)) in ops.iter().enumerate() {
-            let n = n as u64;
-            if op % 3 > 0 || oracle.is_empty() {
-                let at_v = Vns(base.wrapping_add(u64::from(at)));
-                let vr = Vns(base.wrapping_add(u64::from(v)));
-                let key = line.insert(at_v, vr, u64::from(slice), EntityId(n as u32));
-                oracle.insert((i64::from(at), n), (vr, u64::from(slice), n as u32, key));
-            } else {
-                let i = usize::from(at) % oracle.len();
-                let k = *oracle.keys().nth(i).unwrap();
-                if op == 0 {
-                    let entry = oracle.get_mut(&k).unwrap();
-                    entry.1 = u64::from(slice);
-                    line.set_slice(entry.3, entry.1);
-                } else {
-                    let gone = oracle.remove(&k).unwrap();
-                    line.remove(gone.3);
-                }
-            }
-            assert_eq!(line.len() as usize, oracle.len());
-            let want: Vec<u32> = oracle.values().map(|e| e.2).collect();
-            let got: Vec<u32> = line.iter().map(|e| e.0).collect();
-            assert_eq!(got, want);
-            let rel = |x: Vns| x.minus(Vns(base));
-            assert_eq!(
-                line.min_vruntime().map(rel),
-                oracle.values().map(|e| rel(e.0)).min()
-            );
-            assert_eq!(line.min_slice(), oracle.values().map(|e| e.1).min());
-            assert_eq!(line.max_slice(), oracle.values().map(|e| e.1).max());
-            let bound = i64::from(v);
-            assert_eq!(
-                line.first_eligible(|x| rel(x) <= bound).map(|e| e.0),
-                oracle.values().find(|e| rel(e.0) <= bound).map(|e| e.2)
-            );
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn agrees_with_an_ordered_map(
-            ops in proptest::collection::vec((any::<u8>(), 0u16..200, any::<u16>(), any::<u8>()), 1..400),
-            wrap in any::<bool>(),
-        ) {
-            check(&ops, if wrap { u64::MAX - 1000 } else { 5_000_000 });
-        }
-    }
-
-    #[test]
-    fn equal_keys_keep_insertion_order_over_many_blocks() {
-        let mut line = Timeline::default();
-        let keys: Vec<Key> = (0..500)
-            .map(|n| line.insert(Vns(7), Vns(7), 1, EntityId(n)))
-            .collect();
-        line.remove(keys[250]);
-        let got: Vec<u32> = line.iter().map(|e| e.0).collect();
-        let want: Vec<u32> = (0..500).filter(|&n| n != 250).collect();
-        assert_eq!(got, want);
-    }
+/// Product of a distance and a weight. Sums of weights are below 2^63: one signed multiplication.
+#[inline]
+fn wide(distance: i64, weight: u64) -> i128 {
+    i128::from(distance) * i128::from(weight as i64)
 }

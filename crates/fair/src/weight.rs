@@ -33,6 +33,7 @@ impl Weight {
 
     /// The weight used in every formula of V and of the load averages: `max(2, full >> 10)`, or 0 for 0.
     #[must_use]
+    #[inline]
     pub const fn down(self) -> u64 {
         if self.0 == 0 {
             return 0;
@@ -117,6 +118,7 @@ impl Load {
 ///
 /// The result is slightly below the exact quotient; low bits of wide products are lost.
 #[must_use]
+#[inline]
 pub fn calc_delta(delta: u64, weight: Weight, load: Load) -> u64 {
     let mut shift = 32;
     let mut fact = weight.down();
@@ -127,6 +129,7 @@ pub fn calc_delta(delta: u64, weight: Weight, load: Load) -> u64 {
 }
 
 /// Drops the low bits that keep `fact` above 32 bits and shortens the final shift by as many.
+#[inline]
 fn narrow(fact: &mut u64, shift: &mut u32) {
     let high = (*fact >> 32) as u32;
     if high != 0 {
@@ -138,6 +141,7 @@ fn narrow(fact: &mut u64, shift: &mut u32) {
 
 /// Virtual time of `delta` ns run at `load`: `delta` itself at nice 0, else scaled.
 #[must_use]
+#[inline]
 pub fn calc_delta_fair(delta: u64, load: Load) -> u64 {
     if load.weight == Weight::NICE_0 {
         delta

@@ -12,6 +12,8 @@ use schedlab_fair::weight::{Load, calc_delta_fair};
 #[derive(Clone)]
 pub(crate) struct Ent {
     load: Load,
+    /// Down-scaled.
+    weight: u64,
     vruntime: u64,
     deadline: u64,
     /// Saved lag off the queue, the protection marker while running.
@@ -51,6 +53,7 @@ impl BTreeQueue {
     pub(crate) fn add(&mut self, nice: i8, slice: u64) -> u32 {
         self.ents.push(Ent {
             load: Load::of_nice(nice),
+            weight: Load::of_nice(nice).weight.down(),
             vruntime: 0,
             deadline: 0,
             vlag: 0,
@@ -63,7 +66,7 @@ impl BTreeQueue {
     }
 
     fn weight(&self, id: u32) -> i128 {
-        i128::from(self.ents[id as usize].load.weight.down())
+        i128::from(self.ents[id as usize].weight)
     }
 
     fn sums(&self) -> (i128, i128) {
@@ -105,7 +108,7 @@ impl BTreeQueue {
         self.tree.remove(&(e.deadline, e.seq, id));
     }
 
-    fn charge(&mut self, now: u64) {
+    pub(crate) fn charge(&mut self, now: u64) {
         let Some(c) = self.curr else { return };
         let e = &mut self.ents[c as usize];
         let delta = now - e.exec_start;
@@ -119,8 +122,7 @@ impl BTreeQueue {
         }
     }
 
-    pub(crate) fn enqueue(&mut self, id: u32, now: u64, fork: bool) {
-        self.charge(now);
+    pub(crate) fn enqueue(&mut self, id: u32, fork: bool) {
         let (_, l) = self.sums();
         let v = self.v();
         let w = self.weight(id);
@@ -137,8 +139,7 @@ impl BTreeQueue {
         self.insert(id);
     }
 
-    pub(crate) fn dequeue(&mut self, id: u32, now: u64) {
-        self.charge(now);
+    pub(crate) fn dequeue(&mut self, id: u32) {
         let v = self.v();
         let e = &mut self.ents[id as usize];
         let limit = calc_delta_fair((2 * e.slice).max(self.tick), e.load) as i64;
@@ -150,7 +151,6 @@ impl BTreeQueue {
     }
 
     pub(crate) fn pick(&mut self, now: u64) -> Option<u32> {
-        self.charge(now);
         let best = self.choose();
         if best != self.curr {
             if let Some(prev) = self.curr.take()
