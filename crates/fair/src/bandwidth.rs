@@ -57,14 +57,14 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    fn new(attr: BandwidthAttr) -> Self {
+    fn new(attr: BandwidthAttr, cpus: usize) -> Self {
         Self {
             attr,
             runtime: attr.quota.0,
             runtime_snap: attr.quota.0,
             idle: false,
             period_active: false,
-            throttled: Vec::new(),
+            throttled: Vec::with_capacity(cpus),
             nr_periods: 0,
             nr_throttled: 0,
             throttled_time: 0,
@@ -103,13 +103,14 @@ impl Class {
         if g == GroupId::ROOT {
             return;
         }
+        let cpus = self.rqs.len();
         match (attr, &mut self.groups[g.index()].bandwidth) {
             (None, None) => return,
             (Some(attr), Some(b)) => {
                 b.attr = attr.clamped();
                 b.refill();
             }
-            (Some(attr), none) => *none = Some(Bandwidth::new(attr.clamped())),
+            (Some(attr), none) => *none = Some(Bandwidth::new(attr.clamped(), cpus)),
             // The pool is taken away below, once no throttled queue refers to it.
             (None, Some(_)) => {}
         }
@@ -131,7 +132,8 @@ impl Class {
 
     /// The quota of a group that nothing is queued in yet.
     pub(crate) fn init_bandwidth(&mut self, g: GroupId, attr: BandwidthAttr) {
-        self.groups[g.index()].bandwidth = Some(Bandwidth::new(attr.clamped()));
+        let cpus = self.rqs.len();
+        self.groups[g.index()].bandwidth = Some(Bandwidth::new(attr.clamped(), cpus));
         for i in 0..self.groups[g.index()].queues.len() {
             let q = self.groups[g.index()].queues[i];
             self.queues[q.index()].runtime_enabled = true;
@@ -515,9 +517,11 @@ impl Class {
     }
 
     pub(crate) fn enter_limbo(&mut self, t: TaskId) {
-        self.ents[t.index()].in_limbo = true;
         let q = self.ents[t.index()].queue;
-        self.queues[q.index()].limbo.push(t);
+        let before = self.queues[q.index()].limbo.replace(t);
+        let e = &mut self.ents[t.index()];
+        e.in_limbo = true;
+        e.limbo_next = before;
         let mut level = Some(q);
         while let Some(q) = level {
             if self.queues[q.index()].throttled {
@@ -536,10 +540,26 @@ impl Class {
             return false;
         }
         e.in_limbo = false;
-        self.queues[e.queue.index()]
-            .limbo
-            .retain(|&other| other != t);
+        let (q, next) = (e.queue, e.limbo_next.take());
+        let first = self.queues[q.index()].limbo;
+        if first == Some(t) {
+            self.queues[q.index()].limbo = next;
+            return true;
+        }
+        let before = self
+            .waiting_for_quota(q)
+            .find(|w| self.ents[w.index()].limbo_next == Some(t));
+        if let Some(before) = before {
+            self.ents[before.index()].limbo_next = next;
+        }
         true
+    }
+
+    /// 6.18: the tasks of a queue that wait for quota, the last to wait first.
+    pub fn waiting_for_quota(&self, q: QueueId) -> impl Iterator<Item = TaskId> + '_ {
+        core::iter::successors(self.queues[q.index()].limbo, |t| {
+            self.ents[t.index()].limbo_next
+        })
     }
 
     /// 6.18: tasks that waited for quota return to their queues, groups below first, the last to wait first.
@@ -547,10 +567,10 @@ impl Class {
         for g in (0..self.groups.len()).rev() {
             let q = self.groups[g].queues[cpu.index()];
             while !self.throttled_hierarchy(q) {
-                let Some(t) = self.queues[q.index()].limbo.pop() else {
+                let Some(t) = self.queues[q.index()].limbo else {
                     break;
                 };
-                self.ents[t.index()].in_limbo = false;
+                self.leave_limbo(t);
                 self.enqueue_task(cpu, t, Enqueue::WAKEUP, now, h);
             }
         }

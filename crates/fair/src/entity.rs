@@ -1,7 +1,7 @@
 //! Scheduling entities: a task, or a group on one CPU (reference section 0.5).
 
 use crate::class::TaskPolicy;
-use crate::ids::{EntityId, GroupId, QueueId};
+use crate::ids::{EntityId, GroupId, QueueId, TaskId};
 use crate::pelt::Pelt;
 use crate::timeline::Waiting;
 use crate::units::Vns;
@@ -66,6 +66,8 @@ pub struct Entity {
     pub(crate) relative: bool,
     /// 6.18: waits for quota, off the queue.
     pub(crate) in_limbo: bool,
+    /// The one that waited before it.
+    pub(crate) limbo_next: Option<TaskId>,
     /// Runnable tasks below a group entity, as of the last walk that told it (the kernel's `runnable_weight`).
     pub(crate) runnable_weight: u64,
 }
@@ -102,6 +104,7 @@ impl Entity {
             forked: false,
             relative: false,
             in_limbo: false,
+            limbo_next: None,
             runnable_weight: 0,
         }
     }

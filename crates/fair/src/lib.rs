@@ -4,6 +4,7 @@
 //! of a whole machine; the caller says who is woken, sleeps, ticks or yields and at which time, and asks
 //! whom to run. Which kernel is imitated is a [`Profile`], a plain value.
 #![no_std]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
 

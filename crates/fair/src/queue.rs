@@ -55,7 +55,7 @@ pub struct Queue {
     /// Number of throttled queues from here up to the root.
     pub throttle_count: u32,
     /// 6.18: tasks that wait for quota off the queue.
-    pub limbo: alloc::vec::Vec<crate::TaskId>,
+    pub(crate) limbo: Option<crate::TaskId>,
     /// `clock_task` since when throttled time counts: a task has been kept from running.
     pub throttled_at: Option<u64>,
     /// `clock_pelt` at which the load averages stopped, while they do (throttled, section 10.6).
@@ -91,7 +91,7 @@ impl Queue {
             runtime_remaining: 0,
             throttled: false,
             throttle_count: 0,
-            limbo: alloc::vec::Vec::new(),
+            limbo: None,
             throttled_at: None,
             pelt_frozen_at: None,
             pelt_frozen: 0,

@@ -211,11 +211,11 @@ impl Class {
                 queue.throttle_count
             ));
         }
-        let waits = |t: &crate::TaskId| {
+        let waits = |t: crate::TaskId| {
             let e = &self.ents[t.index()];
             e.in_limbo && !e.on_rq && e.queue == q
         };
-        if !queue.limbo.iter().all(waits) {
+        if !self.waiting_for_quota(q).all(waits) {
             return fail(String::from("a task waits for quota in the wrong place"));
         }
         Ok(())
