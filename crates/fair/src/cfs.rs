@@ -5,6 +5,7 @@ use crate::flags::{Enqueue, Wake};
 use crate::hooks::{Hooks, Reason};
 use crate::ids::{CpuId, EntityId, QueueId};
 use crate::profile::Feature;
+use crate::units::Ns;
 use crate::wakeup::IdleTest;
 use crate::weight::{Load, Weight, calc_delta, calc_delta_fair};
 
@@ -134,10 +135,15 @@ impl Class {
         if self.queues[q.index()].nr_queued <= 1 {
             return;
         }
+        let cpu = self.queues[q.index()].cpu;
+        let armed = self.hrtick_delay(cpu).is_some_and(|d| d > Ns::ZERO);
+        if armed && !self.feat(Feature::DoubleTick) {
+            // The high-resolution timer will end the slice.
+            return;
+        }
         let ideal = self.slice_cfs(q, se);
         let e = &self.ents[se.index()];
         let ran = e.sum_exec_runtime - e.prev_sum_exec_runtime;
-        let cpu = self.queues[q.index()].cpu;
         if ran > ideal {
             self.resched_curr(cpu, Resched::Full, Reason::SliceConsumed, Some(q), h);
             self.clear_buddies(se);

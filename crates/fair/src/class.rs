@@ -317,12 +317,13 @@ impl Class {
 
     /// Changes rules, switches or tunables while tasks run, as the kernel's debugfs files do.
     ///
-    /// The policy and the anchor form cannot change on the run; those of `profile` are ignored.
+    /// The policy, the anchor form and where bandwidth stops tasks cannot change on the run; those of `profile` are
+    /// ignored.
     pub fn set_profile(&mut self, profile: Profile) {
-        let (policy, anchor) = (self.profile.policy, self.profile.anchor);
         self.profile = Profile {
-            policy,
-            anchor,
+            policy: self.profile.policy,
+            anchor: self.profile.anchor,
+            throttle_rule: self.profile.throttle_rule,
             ..profile
         };
     }

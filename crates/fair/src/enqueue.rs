@@ -197,7 +197,7 @@ impl Class {
         if self.profile.custom_slice
             && let Some(slice) = slice
         {
-            self.set_group_slice(se, slice);
+            self.set_slice_in_place(se, slice);
         }
         self.ents[se.index()].parent.and_then(|_| self.min_slice(q))
     }

@@ -183,17 +183,9 @@ impl Class {
     pub fn set_slice(&mut self, t: TaskId, slice: Option<Ns>) {
         let base = self.base_slice();
         let custom = self.profile.custom_slice;
-        let e = &mut self.ents[t.index()];
-        match slice {
-            Some(s) if custom => {
-                e.custom_slice = true;
-                e.slice = clamp_slice(s).0;
-            }
-            _ => {
-                e.custom_slice = false;
-                e.slice = base.0;
-            }
-        }
+        let slice = slice.filter(|_| custom).map(clamp_slice);
+        self.ents[t.index()].custom_slice = slice.is_some();
+        self.set_slice_in_place(t.entity(), slice.unwrap_or(base).0);
     }
 
     /// Moves a task that is off the queue to another group. A task that waits for quota in its old group

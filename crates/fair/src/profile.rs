@@ -110,7 +110,7 @@ features! {
     NiRandom = "NI_RANDOM",
     /// Out of tree: a shared queue per LLC (section 13).
     SharedRunq = "SHARED_RUNQ",
-    /// 7.0 era: rescue from overflowing sums (section 2.4).
+    /// 7.0 era: rescue from overflowing sums (section 2.4); no effect here, where sums have 128 bits.
     ParanoidAvg = "PARANOID_AVG",
 }
 

@@ -300,8 +300,8 @@ impl Class {
             .filter(|c| self.ents[c.index()].on_rq)
     }
 
-    /// Changes the slice of a queued group entity without touching its deadline (section 3.1).
-    pub(crate) fn set_group_slice(&mut self, se: EntityId, slice: u64) {
+    /// Changes the slice of an entity, queued or not, without touching its deadline (section 3.1).
+    pub(crate) fn set_slice_in_place(&mut self, se: EntityId, slice: u64) {
         let e = &mut self.ents[se.index()];
         e.slice = slice;
         if let Some(key) = e.key {

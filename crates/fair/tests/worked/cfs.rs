@@ -6,10 +6,7 @@ use schedlab_fair::{
 };
 
 fn class(cpus: u32) -> Class {
-    let p = Profile::by_name("6.1")
-        .unwrap()
-        .with_feature(Feature::Hrtick, true);
-    Class::new(p, cpus, 1000)
+    Class::new(Profile::by_name("6.1").unwrap(), cpus, 1000)
 }
 
 fn ms(x: f64) -> u64 {
@@ -32,7 +29,10 @@ fn slice(c: &mut Class, want: TaskId) -> f64 {
         c.put_prev_task(CPU, t, Ns(0), &mut ());
         c.set_next_task(CPU, want, Ns(0), &mut ());
     }
+    let p = *c.profile();
+    c.set_profile(p.with_feature(Feature::Hrtick, true));
     let ns = c.hrtick_delay(CPU).unwrap().0;
+    c.set_profile(p);
     let got = c.curr(CPU).unwrap();
     c.put_prev_task(CPU, got, Ns(0), &mut ());
     ns as f64 / 1e6
@@ -350,4 +350,21 @@ fn a_very_long_sleeper_starts_anew() {
     c.enqueue_task(CPU, t, Enqueue::WAKEUP, Ns((1 << 53) + ms(2.0)), &mut ());
     let v = c.entity(t.entity()).vruntime;
     assert_eq!(v.minus(far), -(ms(3.0) as i64));
+}
+
+#[test]
+fn hrtick_replaces_the_ticks_check_unless_double_tick() {
+    for (double, resched) in [(false, false), (true, true)] {
+        let mut c = class(1);
+        let p = c.profile().with_feature(Feature::Hrtick, true);
+        c.set_profile(p.with_feature(Feature::DoubleTick, double));
+        let a = running_hog(&mut c, 100.0);
+        let q = c.rq(CPU).cfs;
+        let v = c.entity(a.entity()).vruntime;
+        c.set_anchor(q, v.offset(-4_000_000));
+        let behind = c.add_task(TaskAttr::default());
+        c.enqueue_task(CPU, behind, Enqueue::NONE, Ns(0), &mut ());
+        c.task_tick(CPU, Ns(ms(1.0)), &mut ());
+        assert_eq!(c.resched(CPU) != Resched::None, resched);
+    }
 }

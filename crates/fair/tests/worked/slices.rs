@@ -270,6 +270,11 @@ fn unprotected_and_ineligible_is_enough_from_6_12_on() {
         queued(&mut c, at(0, ms(30.0)));
         assert_eq!(tick(&mut c, 1.0), resched, "{name}, PREEMPT_SHORT {short}");
     }
+    // Eligible and unprotected is not enough.
+    let mut c = class("6.12-stable");
+    running(&mut c, at(0, ms(20.0)));
+    queued(&mut c, at(ms(9.0), ms(30.0)));
+    assert!(!tick(&mut c, 1.0));
     // The tick does not touch a protected one, eligible or not.
     let mut c = class("6.12-stable");
     running(&mut c, at(ms(2.0), ms(20.0)).protected());
@@ -303,4 +308,16 @@ fn hrtick_ends_the_slice() {
     assert_eq!(c.hrtick_delay(CPU), Some(Ns(1_800_000)));
     c.update_curr_task(CPU, Ns(ms(5.0)), &mut ());
     assert_eq!(c.hrtick_delay(CPU), Some(Ns(0)));
+}
+
+#[test]
+fn a_new_slice_counts_at_once_for_comparisons() {
+    let mut c = class("6.17");
+    let a = queued(&mut c, at(0, ms(2.8)));
+    let b = queued(&mut c, at(ms(1.0), ms(9.0)));
+    c.set_slice(b, Some(Ns(300_000)));
+    assert_eq!(d(&c, b), ms(9.0), "the deadline of the request stays");
+    c.pick_next_task(CPU, None, Ns(0), &mut ());
+    assert_eq!(c.entity(a.entity()).vprot.0, 300_000);
+    c.verify(CPU).unwrap();
 }
