@@ -53,8 +53,8 @@ impl Class {
         }
         if self.feat(Feature::BaseSlice) {
             let queue = &self.queues[q.index()];
-            let all_idle = queue.nr_queued > 0 && queue.nr_queued == queue.idle_nr;
-            let idle_among_others = self.ents[se.index()].is_idle() && !all_idle;
+            let idle_among_others =
+                self.ents[se.index()].is_idle() && queue.nr_queued != queue.idle_nr;
             let min = if idle_among_others {
                 self.profile.tunables.cfs_idle_min_granularity.0
             } else {

@@ -334,6 +334,12 @@ fn anchors_change_nothing() {
             // There the anchor is `min_vruntime`, by which sleepers are placed.
             return Ok(());
         }
+        // In 7.0 a task that changes its group while it runs keeps the end of its protection, which is a point on
+        // the clock of its old queue. Between clocks an anchor shows.
+        let profile = Profile {
+            protect_at_pick_only: false,
+            ..profile
+        };
         let mut plain = Lab::new(profile, Quiet::default());
         let mut moved = Lab::new(profile, Quiet::default());
         plain.add_groups(seed);

@@ -3,7 +3,7 @@
 use crate::stage::ms;
 use schedlab_fair::{
     BandwidthAttr, Class, CpuId, Dequeue, Enqueue, GroupAttr, GroupId, Hooks, Ns, Profile, Reason,
-    Resched, TaskAttr, TaskId, Weight,
+    Resched, TaskAttr, TaskId, Wake, Weight,
 };
 
 #[derive(Default)]
@@ -397,6 +397,12 @@ fn task_by_task() {
     c.task_tick(cpu, Ns(ms(4.0)), &mut h);
     assert_eq!(c.queue(q).runtime_remaining, remaining - ms(1.0) as i64);
     c.throttle_task(cpu, first, Ns(ms(4.0)), &mut h);
+    let root = c.rq(cpu).cfs;
+    assert_eq!(
+        c.queue(root).next,
+        None,
+        "unlike a sleeper it marks no buddy"
+    );
     curr = c.pick_next_task(cpu, curr, Ns(ms(4.0)), &mut h);
     assert!(c.waits_for_quota(first) && !c.is_on_rq(first));
     assert_eq!(c.nr_running(cpu), 2);
@@ -477,4 +483,52 @@ fn tasks_that_wait_for_quota_move_and_end() {
     let again = c.add_task(TaskAttr::default());
     assert_eq!(again, tasks[2], "the number is given out again");
     assert!(!c.waits_for_quota(again));
+}
+
+/// What a throttled hierarchy means for wakeups and buddies: everything stops in 6.17, tasks one by one in 6.18.
+#[test]
+fn wakeups_and_sleeps_in_a_throttled_group() {
+    for (name, goes_on) in [("6.17", false), ("6.18", true)] {
+        let mut c = Class::new(Profile::by_name(name).unwrap(), 1, 1000);
+        let mut h = Timers::default();
+        let cpu = CpuId(0);
+        let outer = limited(&mut c, GroupId::ROOT, 1, 0);
+        let inner = crate::stage::group(&mut c, outer);
+        let tasks: Vec<_> = (0..3).map(|_| hog(&mut c, inner, 0, &mut h)).collect();
+        let curr = c.pick_next_task(cpu, None, Ns(0), &mut h);
+        c.task_tick(cpu, Ns(ms(2.0)), &mut h);
+        c.clear_resched(cpu);
+        let curr = c.pick_next_task(cpu, curr, Ns(ms(2.0)), &mut h);
+        assert_eq!(curr.is_some(), goes_on, "{name}");
+        let queue = c.group(outer).queues[0];
+        let sleeper = tasks.iter().copied().find(|t| curr != Some(*t)).unwrap();
+        c.dequeue_task(
+            cpu,
+            sleeper,
+            Dequeue::SLEEP | Dequeue::SPECIAL,
+            Ns(ms(2.0)),
+            &mut h,
+        );
+        let marked = c.queue(queue).next.is_some();
+        assert_eq!(
+            marked, goes_on,
+            "{name}: the group of a sleeper is the next buddy"
+        );
+        if let Some(t) = curr {
+            // Waking is an ordinary wakeup: it may preempt, here by being the only one that can run.
+            c.enqueue_task(cpu, sleeper, Enqueue::WAKEUP, Ns(ms(2.0)), &mut h);
+            assert_eq!(c.curr(cpu), Some(t));
+            c.update_curr_task(cpu, Ns(ms(3.0)), &mut h);
+            c.clear_resched(cpu);
+            for wakee in tasks {
+                c.wakeup_preempt(cpu, wakee, Wake::TTWU, Ns(ms(3.0)), &mut h);
+            }
+            assert_ne!(c.resched(cpu), Resched::None, "{name}");
+        } else {
+            assert!(
+                !c.yield_to_task(cpu, tasks[1], Ns(ms(2.0)), &mut h),
+                "{name}"
+            );
+        }
+    }
 }

@@ -345,7 +345,7 @@ fn a_very_long_sleeper_starts_anew() {
     c.pick_next_task(CPU, Some(t), Ns(ms(1.0)), &mut ());
     // The minimum has moved on by more than half the range of a signed comparison.
     let q = c.rq(CPU).cfs;
-    let far = c.queue(q).anchor.plus((1 << 63) + 5);
+    let far = c.queue(q).anchor.plus((1 << 63) + (1 << 40));
     c.set_anchor(q, far);
     c.enqueue_task(CPU, t, Enqueue::WAKEUP, Ns((1 << 53) + ms(2.0)), &mut ());
     let v = c.entity(t.entity()).vruntime;
@@ -367,4 +367,23 @@ fn hrtick_replaces_the_ticks_check_unless_double_tick() {
         c.task_tick(CPU, Ns(ms(1.0)), &mut ());
         assert_eq!(c.resched(CPU) != Resched::None, resched);
     }
+}
+
+#[test]
+fn a_fork_counts_itself_in_the_period() {
+    let mut c = class(8);
+    let p = c.profile().with_feature(Feature::BaseSlice, false);
+    c.set_profile(p);
+    let hogs: Vec<_> = (0..9).map(|_| hog(&mut c, 0)).collect();
+    let parent = c.pick_next_task(CPU, None, Ns(0), &mut ()).unwrap();
+    let q = c.rq(CPU).cfs;
+    // Far behind, so that the target counts and not the parent's vruntime.
+    let min = c.entity(parent.entity()).vruntime.offset(ms(100.0) as i64);
+    c.set_anchor(q, min);
+    let child = c.fork(parent);
+    c.enqueue_task(CPU, child, Enqueue::INITIAL, Ns(0), &mut ());
+    // Ten of them: 30 ms for all, 3 for each.
+    let late = c.entity(child.entity()).vruntime.minus(min);
+    assert!(late.abs_diff(ms(3.0) as i64) < 20, "{late}");
+    assert_eq!(hogs.len(), 9);
 }

@@ -220,3 +220,15 @@ fn a_sleeper_changes_its_group() {
         assert!(apart.abs() <= ms(25.0) as i64, "{name}: {apart}");
     }
 }
+
+/// Only the task's own level is a fork's: the group entity that comes with it has a whole slice.
+#[test]
+fn a_fork_that_wakes_its_group() {
+    let mut c = class("6.12-stable");
+    let g = group(&mut c, GroupId::ROOT);
+    let t = task(&mut c, g, TaskPolicy::Normal);
+    let ge = c.entity(c.group(g).entities[0]);
+    assert_eq!(ge.deadline.minus(ge.vruntime), ms(2.8) as i64);
+    let e = c.entity(t.entity());
+    assert_eq!(e.deadline.minus(e.vruntime), ms(1.4) as i64);
+}

@@ -155,7 +155,10 @@ fn a_child_inherits_what_its_parent_was_given() {
 #[test]
 fn a_request_survives_a_move_but_not_a_sleep() {
     let mut c = Class::new(profile("6.12-stable"), 2, 1000);
+    // So that the stamp of its last run is not 0.
+    c.update_curr_task(CPU, Ns(5), &mut ());
     let t = queued(&mut c, at(ms(1.0), ms(2.0)));
+    assert_eq!(c.entity(t.entity()).exec_start, 5);
     queued(&mut c, at(ms(3.0), ms(9.0)));
     c.dequeue_task(CPU, t, Dequeue::MIGRATING, Ns(0), &mut ());
     let e = c.entity(t.entity());
