@@ -78,25 +78,21 @@ pub struct Load {
     pub weight: Weight,
     /// 2^32 / down(weight): rounded for table weights, floored for all others.
     pub inverse: u32,
+    /// What [`calc_delta_fair`] comes to: a factor, and a shift to the right.
+    fair: (u32, u8),
 }
 
 impl Load {
     /// Load of a task at a nice level.
     #[must_use]
     pub fn of_nice(nice: i8) -> Self {
-        Self {
-            weight: Weight::of_nice(nice),
-            inverse: NICE_INVERSE[nice_index(nice)],
-        }
+        Self::new(Weight::of_nice(nice), NICE_INVERSE[nice_index(nice)])
     }
 
     /// Load of a `SCHED_IDLE` task.
     #[must_use]
     pub const fn idle_policy() -> Self {
-        Self {
-            weight: Weight::IDLE,
-            inverse: IDLE_INVERSE,
-        }
+        Self::new(Weight::IDLE, IDLE_INVERSE)
     }
 
     /// Load of a group or of a sum: the inverse is `floor(0xFFFFFFFF / w)`.
@@ -110,8 +106,30 @@ impl Load {
         } else {
             (u32::MAX as u64 / w) as u32
         };
-        Self { weight, inverse }
+        Self::new(weight, inverse)
     }
+
+    const fn new(weight: Weight, inverse: u32) -> Self {
+        let fair = if weight.0 == Weight::NICE_0.0 {
+            // Run time is virtual time, whatever the inverse loses.
+            (1, 0)
+        } else {
+            let (factor, shift) = factor(Weight::NICE_0, inverse);
+            // Narrowed to 32 bits.
+            (factor as u32, shift as u8)
+        };
+        Self {
+            weight,
+            inverse,
+            fair,
+        }
+    }
+}
+
+/// The factor and the shift of a scaling by `weight / w`, where `inverse` is that of `w` (section 1.2, steps 1 to 4).
+const fn factor(weight: Weight, inverse: u32) -> (u64, u32) {
+    let (fact, shift) = narrow(weight.down(), 32);
+    narrow(fact * inverse as u64, shift)
 }
 
 /// `delta × weight / load`, with the kernel's fixed-point steps (section 1.2).
@@ -120,34 +138,22 @@ impl Load {
 #[must_use]
 #[inline]
 pub fn calc_delta(delta: u64, weight: Weight, load: Load) -> u64 {
-    let mut shift = 32;
-    let mut fact = weight.down();
-    narrow(&mut fact, &mut shift);
-    fact *= u64::from(load.inverse);
-    narrow(&mut fact, &mut shift);
+    let (fact, shift) = factor(weight, load.inverse);
     ((u128::from(delta) * u128::from(fact)) >> shift) as u64
 }
 
 /// Drops the low bits that keep `fact` above 32 bits and shortens the final shift by as many.
-#[inline]
-fn narrow(fact: &mut u64, shift: &mut u32) {
-    let high = (*fact >> 32) as u32;
-    if high != 0 {
-        let bits = 32 - high.leading_zeros();
-        *shift -= bits;
-        *fact >>= bits;
-    }
+const fn narrow(fact: u64, shift: u32) -> (u64, u32) {
+    let bits = 32 - ((fact >> 32) as u32).leading_zeros();
+    (fact >> bits, shift.saturating_sub(bits))
 }
 
-/// Virtual time of `delta` ns run at `load`: `delta` itself at nice 0, else scaled.
+/// Virtual time of `delta` ns run at `load`: [`calc_delta`] by the weight of nice 0, and `delta` itself at that weight.
 #[must_use]
 #[inline]
 pub fn calc_delta_fair(delta: u64, load: Load) -> u64 {
-    if load.weight == Weight::NICE_0 {
-        delta
-    } else {
-        calc_delta(delta, Weight::NICE_0, load)
-    }
+    let (factor, shift) = load.fair;
+    ((u128::from(delta) * u128::from(factor)) >> shift) as u64
 }
 
 #[cfg(test)]
@@ -181,6 +187,36 @@ mod tests {
             for (load, want) in loads.iter().zip(row) {
                 assert_eq!(calc_delta_fair(delta, *load), want, "{delta} at {load:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_short_form_is_the_long_one() {
+        let nices = (-20..20).map(Load::of_nice);
+        let groups = (0..34).map(|b| Load::of_weight(Weight((1 << b) + 12_345)));
+        for load in nices
+            .chain(groups)
+            .chain([Load::idle_policy(), Load::of_weight(Weight(0))])
+        {
+            for delta in [
+                0,
+                1,
+                999,
+                1_000_000,
+                123_456_789_012,
+                u64::MAX / 7,
+                u64::MAX,
+            ] {
+                assert_eq!(
+                    calc_delta_fair(delta, load),
+                    calc_delta(delta, Weight::NICE_0, load)
+                );
+            }
+        }
+        // A group of that weight has a floored inverse, which must not tell.
+        for load in [Load::of_nice(0), Load::of_weight(Weight::NICE_0)] {
+            assert_eq!(calc_delta_fair(u64::MAX, load), u64::MAX);
+            assert_eq!(calc_delta_fair(1_000_000, load), 1_000_000);
         }
     }
 
