@@ -2,6 +2,22 @@
 //!
 //! A profile is a value. A rule that differs between versions is one enum here and one small
 //! function with its variants side by side where the rule lives.
+//!
+//! | profile | what it has that the one before has not |
+//! |---|---|
+//! | `6.1` | CFS: sleeper credit, start debit, buddies, granularities |
+//! | `6.6` | EEVDF: lag, deadlines, slice protection; base slice 0.75 ms; yield pushes the deadline; a weight change scales the deadline only |
+//! | `6.8` | weight changes keep lag and request (from 6.7 on); a queue's load is passed to its group at a limited rate |
+//! | `6.12.0` | delayed dequeue, custom slices and those of groups, PREEMPT_SHORT, requests that survive a move, the fair server |
+//! | `6.12-stable` | base slice 0.70 ms; the anchor follows V; guarded yield; PICK_BUDDY; idle entities lose their protection (6.12.117 as Debian ships it) |
+//! | `6.13` | *from 6.12.0*: lazy requests; weight changes by placing anew |
+//! | `6.15` | base slice 0.70 ms; PICK_BUDDY (6.14 on); idle entities lose their protection |
+//! | `6.17` | protection for the shortest slice queued (`vprot`), which the tick ends |
+//! | `6.18` | tasks out of quota stop one by one at their return to user mode; every wakeup shortens the protection |
+//! | `6.19` | guarded yield; reworked buddies and wakeup check; the anchor follows V; NI_RANDOM |
+//! | `7.0` | lag bounded by the longest slice queued; lag of delayed entities only rises; protection at a pick only |
+//!
+//! The whole of it: [`Profile::switches`], and [`Profile::diff`] between two.
 
 use crate::units::Ns;
 

@@ -71,6 +71,9 @@ fn decision_table_of_6_12() {
         // The marker of an ineligible one does not help it in a pick, and a shorter slice takes it away.
         row(false, true, true, false, Wakee, true, true);
         row(false, true, true, true, Wakee, true, false);
+        // Nor does an earlier deadline.
+        row(false, true, true, false, Curr, true, true);
+        row(false, true, true, true, Curr, true, false);
     };
     let mut n = 0;
     rows(&mut |r| {
@@ -117,7 +120,7 @@ fn decision_table_of_6_12() {
         assert_eq!(check(&mut c, wakee, Wake::TTWU), r.preempts, "{case}");
         assert_eq!(c.protected(curr.entity()), r.protected_after, "{case}");
     });
-    assert_eq!(n, 27);
+    assert_eq!(n, 29);
 }
 
 /// A running task, unprotected and with a late deadline, and a wakee with an early one.
