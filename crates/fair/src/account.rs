@@ -190,13 +190,17 @@ impl Class {
 
     #[inline]
     pub(crate) fn save_lag(&mut self, q: QueueId, se: EntityId, v: Vns) {
-        let vlag = self.lag_at(q, se, v);
+        let mut vlag = self.lag_at(q, se, v);
+        let zero = self.feat(Feature::DelayZero);
         let e = &mut self.ents[se.index()];
-        e.vlag = if self.profile.delayed_lag_monotonic && e.sched_delayed {
-            vlag.max(e.vlag)
-        } else {
-            vlag
-        };
+        if self.profile.delayed_lag_monotonic && e.sched_delayed {
+            vlag = vlag.max(e.vlag);
+            if zero {
+                // What it gained beyond its debt is dropped here already, or it would count as a debt paid later.
+                vlag = vlag.min(0);
+            }
+        }
+        e.vlag = vlag;
     }
 
     /// `V - v`, within the limit.

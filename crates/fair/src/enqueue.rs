@@ -405,22 +405,25 @@ impl Class {
     /// The end of a delay by a wakeup (section 6.2).
     pub(crate) fn requeue_delayed<H: Hooks>(&mut self, se: EntityId, h: &mut H) {
         let q = self.ents[se.index()].queue;
-        if self.feat(Feature::DelayZero) {
-            let before = self.ents[se.index()].vlag;
+        let (zero, monotonic) = (
+            self.feat(Feature::DelayZero),
+            self.profile.delayed_lag_monotonic,
+        );
+        if zero || monotonic {
+            let present = self.lag_at(q, se, self.v(q));
             self.update_lag(q, se, h);
             let vlag = self.ents[se.index()].vlag;
-            let clamped = self.profile.delayed_lag_monotonic && vlag == before && {
-                let v = self.v(q);
-                self.lag_at(q, se, v) < before
-            };
-            if vlag > 0 || clamped {
+            // From 7.0 on it is placed anew whenever its lag is not what its place says.
+            if (zero && vlag > 0) || (monotonic && vlag != present) {
                 let in_tree = self.queues[q.index()].curr != Some(se);
                 self.queues[q.index()].nr_queued -= 1;
                 if in_tree {
                     self.tree_remove(q, se);
                 }
-                let e = &mut self.ents[se.index()];
-                e.vlag = e.vlag.min(0);
+                if zero {
+                    let e = &mut self.ents[se.index()];
+                    e.vlag = e.vlag.min(0);
+                }
                 self.place_entity(q, se, Enqueue::NONE, h);
                 if in_tree {
                     self.tree_insert(q, se);

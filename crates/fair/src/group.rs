@@ -72,8 +72,10 @@ impl Class {
                 e.rel_deadline = true;
                 self.set_load(se, load);
                 self.place_entity(q, se, Enqueue::NONE, h);
+                let e = &mut self.ents[se.index()];
+                // Without PLACE_REL_DEADLINE the placement has made a new deadline and left the mark.
+                e.rel_deadline = false;
                 if rescale {
-                    let e = &mut self.ents[se.index()];
                     e.vprot = e.vruntime.offset(scale(vprot, old, load));
                 }
                 self.queues[q.index()].nr_queued += 1;

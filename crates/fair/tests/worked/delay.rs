@@ -192,3 +192,28 @@ fn a_delayed_lag_only_rises_in_7_0() {
         assert_eq!(vlag(&c, a), want, "{name}");
     }
 }
+
+/// 7.0: a delayed entity that has gained is at no lag as soon as it is looked at, and woken it is placed by the lag it has.
+#[test]
+fn a_delayed_lag_is_never_positive_in_7_0() {
+    for (name, zero, saved) in [
+        ("6.19", true, 1_000_000),
+        ("7.0", true, 0),
+        ("7.0", false, 1_000_000),
+    ] {
+        let p = profile(name).with_feature(Feature::DelayZero, zero);
+        let (mut c, a, b) = a_sleeps(p);
+        then_b_runs(&mut c, a, b, 6.0);
+        c.dequeue_task(CPU, a, Dequeue::SAVE | Dequeue::MOVE, Ns(ms(6.0)), &mut ());
+        assert_eq!(vlag(&c, a), saved, "{name}, DELAY_ZERO {zero}");
+    }
+    // A debt that has grown in the meantime is forgiven at the wakeup: it is placed by the one it had.
+    for (name, at_ms) in [("6.19", 12.0), ("7.0", 11.0)] {
+        let (mut c, a, b) = a_sleeps(profile(name));
+        then_b_runs(&mut c, a, b, 0.0);
+        queued(&mut c, at(ms(8.0), ms(20.0)));
+        c.enqueue_task(CPU, a, Enqueue::WAKEUP | Enqueue::DELAYED, Ns(0), &mut ());
+        // V of the other two is 8, and -2 by three of them against two is 3 ahead.
+        assert_eq!(v(&c, a), ms(at_ms), "{name}");
+    }
+}

@@ -153,6 +153,14 @@ fn yield_to_needs_a_target_that_can_run() {
         },
     );
     assert!(!c.yield_to_task(CPU, delayed, Ns(0), &mut ()));
+    // An idle one may be named, but is not marked.
+    let idle = c.add_task(schedlab_fair::TaskAttr {
+        policy: schedlab_fair::TaskPolicy::Idle,
+        ..Default::default()
+    });
+    c.enqueue_task(CPU, idle, schedlab_fair::Enqueue::WAKEUP, Ns(0), &mut ());
+    assert!(c.yield_to_task(CPU, idle, Ns(0), &mut ()));
+    assert_eq!(c.queue(root(&c)).next, None);
     let ready = queued(&mut c, at(0, ms(20.0)));
     assert!(c.yield_to_task(CPU, ready, Ns(0), &mut ()));
     c.yield_task(CPU, Ns(0), &mut ());
