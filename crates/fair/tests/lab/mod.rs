@@ -20,6 +20,13 @@ pub(crate) struct Op {
     pub(crate) dt: u32,
 }
 
+impl Op {
+    /// A task goes to another group.
+    pub(crate) fn changes_group(self) -> bool {
+        matches!(self.what % 32, 20..=22) && self.b % 5 == 4
+    }
+}
+
 /// What the machine knows of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
