@@ -495,26 +495,14 @@ impl<S: Sink> Sim<S> {
     /// Puts a woken task on a queue and asks whether it preempts.
     pub(crate) fn activate(&mut self, t: u32, cpu: u32, sync: bool, now: u64) {
         self.cpus[cpu as usize].ipi_pending = false;
-        let (class, fair) = (self.tasks[t as usize].class, self.tasks[t as usize].fair);
-        self.tasks[t as usize].life = Life::Runnable;
-        match class {
-            ClassOf::Fair => {
-                let clock = self.clock(cpu);
-                let mut flags = Enqueue::WAKEUP | Enqueue::NOCLOCK;
-                if self.class.is_on_rq(fair) {
-                    flags = flags | Enqueue::DELAYED;
-                } else if self.class.task_cpu(fair) != CpuId(cpu) {
-                    flags = flags | Enqueue::MIGRATED;
-                }
-                self.class
-                    .enqueue_task(CpuId(cpu), fair, flags, clock, &mut self.notes);
-                self.server_if_filled(cpu, now);
-            }
-            ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
+        let fair = self.tasks[t as usize].fair;
+        let mut flags = Enqueue::WAKEUP;
+        if self.class.is_on_rq(fair) {
+            flags = flags | Enqueue::DELAYED;
+        } else if self.class.task_cpu(fair) != CpuId(cpu) {
+            flags = flags | Enqueue::MIGRATED;
         }
-        self.count(cpu);
-        self.core_enqueued(t, cpu);
-        self.told(now);
+        self.enqueue(t, cpu, flags, now);
         let mut flags = Wake::TTWU;
         if sync {
             flags = flags | Wake::SYNC;
@@ -535,17 +523,15 @@ impl<S: Sink> Sim<S> {
         }
     }
 
-    /// First enqueue of a new task.
-    pub(crate) fn first_enqueue(&mut self, t: u32, cpu: u32, parent: Option<u32>, now: u64) {
+    /// Puts a task on its class's queue of `cpu`; `flags` matter to a fair task.
+    fn enqueue(&mut self, t: u32, cpu: u32, flags: Enqueue, now: u64) {
         let task = &mut self.tasks[t as usize];
         task.life = Life::Runnable;
-        task.cpu = cpu;
-        task.start = now;
-        let (class, fair) = (task.class, task.fair);
-        match class {
+        let fair = task.fair;
+        match task.class {
             ClassOf::Fair => {
                 let clock = self.clock(cpu);
-                let flags = Enqueue::INITIAL | Enqueue::NOCLOCK;
+                let flags = flags | Enqueue::NOCLOCK;
                 self.class
                     .enqueue_task(CpuId(cpu), fair, flags, clock, &mut self.notes);
                 self.server_if_filled(cpu, now);
@@ -555,6 +541,14 @@ impl<S: Sink> Sim<S> {
         self.count(cpu);
         self.core_enqueued(t, cpu);
         self.told(now);
+    }
+
+    /// First enqueue of a new task.
+    pub(crate) fn first_enqueue(&mut self, t: u32, cpu: u32, parent: Option<u32>, now: u64) {
+        let task = &mut self.tasks[t as usize];
+        task.cpu = cpu;
+        task.start = now;
+        self.enqueue(t, cpu, Enqueue::INITIAL, now);
         let task = self.task_ref(t);
         let local = match parent {
             Some(_) => self.notes.local.min(self.cpus.len() as u32 - 1),
