@@ -6,7 +6,6 @@ use crate::hooks::{Hooks, Reason};
 use crate::ids::{CpuId, EntityId, QueueId};
 use crate::profile::Feature;
 use crate::units::Ns;
-use crate::wakeup::IdleTest;
 use crate::weight::{Load, Weight, calc_delta, calc_delta_fair};
 
 /// Sleep after which a vruntime is set anew rather than compared, ns: 2^63 / 1024.
@@ -186,71 +185,20 @@ impl Class {
         let q = self.ents[se.index()].queue;
         let many = u64::from(self.queues[q.index()].nr_queued) >= self.nr_latency();
         let marked = self.feat(Feature::NextBuddy) && many && !flags.has(Wake::FORK);
-        if marked {
-            self.set_next_buddy(pse);
-        }
-        if self.resched_pending(cpu) {
+        let Some((s, p)) = self.wakeup_until_612(cpu, se, pse, marked, h) else {
             return;
-        }
-        let policy = |class: &Self, e: EntityId| class.ents[e.index()].policy;
-        if policy(self, se) == TaskPolicy::Idle && policy(self, pse) != TaskPolicy::Idle {
-            self.preempt(cpu, None, Reason::IdlePreempt, h);
-            return;
-        }
-        if policy(self, pse) != TaskPolicy::Normal || !self.feat(Feature::WakeupPreemption) {
-            return;
-        }
-        let (s, p) = self.matching_pair(se, pse);
-        if self.idle_test(cpu, s, p, h) == IdleTest::Decided {
-            return;
-        }
+        };
         let level = self.ents[s.index()].queue;
         self.update_curr(level, h);
         if self.gives_way(s, p) != 1 {
             return;
         }
         if !marked {
-            self.set_next_buddy(p);
+            self.set_buddy(p, |queue| &mut queue.next);
         }
         self.preempt(cpu, Some(level), Reason::WakeupPreempt, h);
         if self.feat(Feature::LastBuddy) && many && self.ents[s.index()].is_task() {
-            self.set_last_buddy(s);
-        }
-    }
-
-    fn set_last_buddy(&mut self, se: EntityId) {
-        let mut level = Some(se);
-        while let Some(s) = level {
-            let e = &self.ents[s.index()];
-            if !e.on_rq || e.is_idle() {
-                return;
-            }
-            self.queues[e.queue.index()].last = Some(s);
-            level = e.parent;
-        }
-    }
-
-    /// Clears `last` up the chain and `skip` at the entity's own chain, as long as they match.
-    pub(crate) fn clear_cfs_buddies(&mut self, se: EntityId) {
-        let mut level = Some(se);
-        while let Some(s) = level {
-            let e = &self.ents[s.index()];
-            let queue = &mut self.queues[e.queue.index()];
-            if queue.last != Some(s) {
-                break;
-            }
-            queue.last = None;
-            level = e.parent;
-        }
-        let mut level = Some(se);
-        while let Some(s) = level {
-            let e = &self.ents[s.index()];
-            let queue = &mut self.queues[e.queue.index()];
-            if queue.skip != Some(s) {
-                break;
-            }
-            queue.skip = None;
-            level = e.parent;
+            self.set_buddy(s, |queue| &mut queue.last);
         }
     }
 

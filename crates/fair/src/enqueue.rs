@@ -163,7 +163,7 @@ impl Class {
                 if let (true, Some(parent)) = (sleep, level) {
                     // The group's slice is not used up: let it go on with its other tasks.
                     if !self.stopped_hierarchy(q) && !flags.has(Dequeue::THROTTLE) {
-                        self.set_next_buddy(parent);
+                        self.set_buddy(parent, |queue| &mut queue.next);
                     }
                 }
                 break;

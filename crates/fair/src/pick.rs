@@ -6,6 +6,7 @@ use crate::hooks::{Hooks, Point};
 use crate::ids::{CpuId, EntityId, QueueId, TaskId};
 use crate::load::Attach;
 use crate::profile::{BuddyPick, Feature, Policy, Protection};
+use crate::queue::Queue;
 use crate::units::Ns;
 
 impl Class {
@@ -231,34 +232,43 @@ impl Class {
         }
     }
 
-    /// Marks an entity and its ancestors as next buddies (section 4.4).
-    pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
+    /// Marks an entity and its ancestors as buddies of a kind, `mark` (section 4.4).
+    pub(crate) fn set_buddy(&mut self, se: EntityId, mark: Buddy) {
         let mut level = Some(se);
         while let Some(s) = level {
             let e = &self.ents[s.index()];
             if !e.on_rq || e.is_idle() {
                 return;
             }
-            self.queues[e.queue.index()].next = Some(s);
+            *mark(&mut self.queues[e.queue.index()]) = Some(s);
             level = e.parent;
         }
     }
 
-    /// Takes the buddy marks of an entity away, up the chain as long as they match.
+    /// Takes the buddy marks of an entity away, each up the chain as long as it matches.
     #[inline]
     pub(crate) fn clear_buddies(&mut self, se: EntityId) {
+        self.clear_buddy(se, |queue| &mut queue.next);
+        if self.profile.policy == Policy::Cfs {
+            self.clear_buddy(se, |queue| &mut queue.last);
+            self.clear_buddy(se, |queue| &mut queue.skip);
+        }
+    }
+
+    #[inline]
+    fn clear_buddy(&mut self, se: EntityId, mark: Buddy) {
         let mut level = Some(se);
         while let Some(s) = level {
             let e = &self.ents[s.index()];
-            let queue = &mut self.queues[e.queue.index()];
-            if queue.next != Some(s) {
+            let marked = mark(&mut self.queues[e.queue.index()]);
+            if *marked != Some(s) {
                 break;
             }
-            queue.next = None;
+            *marked = None;
             level = e.parent;
-        }
-        if self.profile.policy == Policy::Cfs {
-            self.clear_cfs_buddies(se);
         }
     }
 }
+
+/// Chooses one of a queue's marks: `next`, `last` or `skip`.
+pub(crate) type Buddy = fn(&mut Queue) -> &mut Option<EntityId>;

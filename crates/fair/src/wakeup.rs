@@ -41,28 +41,41 @@ impl Class {
         flags: Wake,
         h: &mut H,
     ) {
-        if self.feat(Feature::NextBuddy) && !flags.has(Wake::FORK) {
-            self.set_next_buddy(pse);
+        let marked = self.feat(Feature::NextBuddy) && !flags.has(Wake::FORK);
+        let Some((s, p)) = self.wakeup_until_612(cpu, se, pse, marked, h) else {
+            return;
+        };
+        let q = self.ents[s.index()].queue;
+        self.update_curr(q, h);
+        self.preempt_if_picked(cpu, q, p, true, h);
+    }
+
+    /// What the rules up to 6.11 begin with: the buddy mark, policies, and idle against non-idle. The two entities of one
+    /// queue that are left to compare, `None` where the wakeup is decided.
+    pub(crate) fn wakeup_until_612<H: Hooks>(
+        &mut self,
+        cpu: CpuId,
+        se: EntityId,
+        pse: EntityId,
+        mark: bool,
+        h: &mut H,
+    ) -> Option<(EntityId, EntityId)> {
+        if mark {
+            self.set_buddy(pse, |queue| &mut queue.next);
         }
         if self.resched_pending(cpu) {
-            return;
+            return None;
         }
         let policy = |class: &Self, e: EntityId| class.ents[e.index()].policy;
         if policy(self, se) == TaskPolicy::Idle && policy(self, pse) != TaskPolicy::Idle {
             self.preempt(cpu, None, Reason::IdlePreempt, h);
-            return;
+            return None;
         }
         if policy(self, pse) != TaskPolicy::Normal || !self.feat(Feature::WakeupPreemption) {
-            return;
+            return None;
         }
         let (s, p) = self.matching_pair(se, pse);
-        match self.idle_test(cpu, s, p, h) {
-            IdleTest::Continue => {}
-            IdleTest::Decided => return,
-        }
-        let q = self.ents[s.index()].queue;
-        self.update_curr(q, h);
-        self.preempt_if_picked(cpu, q, p, true, h);
+        (!self.decided_by_idle(cpu, s, p, h)).then_some((s, p))
     }
 
     /// 6.12 and later (sections 8.1 to 8.3).
@@ -78,16 +91,15 @@ impl Class {
         let fork = flags.has(Wake::FORK);
         let delayed = self.ents[pse.index()].sched_delayed;
         if rule != WakeupRule::V619 && self.feat(Feature::NextBuddy) && !fork && !delayed {
-            self.set_next_buddy(pse);
+            self.set_buddy(pse, |queue| &mut queue.next);
         }
         if self.resched_pending(cpu) || !self.feat(Feature::WakeupPreemption) {
             return;
         }
         let wakee_policy = self.ents[pse.index()].policy;
         let (s, p) = self.matching_pair(se, pse);
-        match self.idle_test(cpu, s, p, h) {
-            IdleTest::Continue => {}
-            IdleTest::Decided => return,
+        if self.decided_by_idle(cpu, s, p, h) {
+            return;
         }
         if wakee_policy != TaskPolicy::Normal {
             return;
@@ -184,7 +196,7 @@ impl Class {
                 return false;
             }
         }
-        self.set_next_buddy(pse);
+        self.set_buddy(pse, |queue| &mut queue.next);
         true
     }
 
@@ -262,14 +274,14 @@ impl Class {
         (s, p)
     }
 
-    /// Idle against non-idle (section 8.1 step 7).
-    pub(crate) fn idle_test<H: Hooks>(
+    /// Idle against non-idle (section 8.1 step 7): `true` if that decides whether the wakee preempts.
+    fn decided_by_idle<H: Hooks>(
         &mut self,
         cpu: CpuId,
         se: EntityId,
         pse: EntityId,
         h: &mut H,
-    ) -> IdleTest {
+    ) -> bool {
         match (
             self.ents[se.index()].is_idle(),
             self.ents[pse.index()].is_idle(),
@@ -279,17 +291,10 @@ impl Class {
                     self.cancel_protection(se);
                 }
                 self.preempt(cpu, None, Reason::IdlePreempt, h);
-                IdleTest::Decided
+                true
             }
-            (false, true) => IdleTest::Decided,
-            _ => IdleTest::Continue,
+            (false, true) => true,
+            _ => false,
         }
     }
-}
-
-/// What the idle test found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum IdleTest {
-    Continue,
-    Decided,
 }

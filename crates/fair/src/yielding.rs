@@ -70,7 +70,7 @@ impl Class {
         if self.curr(cpu) == Some(target) {
             return false;
         }
-        self.set_next_buddy(target.entity());
+        self.set_buddy(target.entity(), |queue| &mut queue.next);
         true
     }
 
