@@ -258,6 +258,7 @@ impl<S: Sink> Sim<S> {
         }
         if self.config.preempt == PreemptModel::Voluntary
             && self.tasks[t as usize].kernel == Kernel::Inside
+            && may_sleep(instr)
             && self.should_resched(cpu, Place::MightSleep)
         {
             return self.leave(cpu, t, now, Entry::Preempted);
@@ -941,6 +942,20 @@ impl<S: Sink> Sim<S> {
         self.check_preempt(to, t, schedlab_fair::Wake::NONE, now);
         Ok(Step::Stay)
     }
+}
+
+/// Whether a call passes a point that may sleep (`might_sleep`) before its effect: allocations and mutexes do, waking
+/// someone (futex, signal) and `sched_yield` do not.
+fn may_sleep(instr: Instr) -> bool {
+    !matches!(
+        instr,
+        Instr::Unlock(_)
+            | Instr::Signal(_)
+            | Instr::Broadcast(_)
+            | Instr::SemPost(_)
+            | Instr::Resume(_)
+            | Instr::Yield
+    )
 }
 
 /// Begins, repeats or ends a loop.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{add, forever, hog, machine, ns, play, run_us, switches};
 use schedlab_fair::{Feature, Ns, Profile};
-use schedlab_sim::program::{Mode, Op, Sched};
+use schedlab_sim::program::{ChannelId, ChannelSpec, Mode, Op, Sched, SemId};
 use schedlab_sim::{PreemptModel, SimConfig};
 use schedlab_trace::event::{Event, EventKind, PrevState};
 
@@ -101,18 +101,25 @@ fn a_real_time_wakeup_is_never_lazy() {
 #[test]
 fn voluntary_preemption_adds_the_entries_of_calls_that_may_sleep() {
     // Kernel work of A goes on into a call that wakes C; B, which beats A, has come meanwhile and runs for 50 us.
-    let sem = schedlab_sim::program::SemId(0);
-    let woken = |model| {
+    let (sem, channel) = (SemId(0), ChannelId(0));
+    let woken = |model, call: &Op, wait: &Op| {
         let mut c = machine(2);
         c.profile = Profile::by_name("6.15").unwrap();
         c.preempt = model;
         c.sems = vec![0];
+        c.channels = vec![ChannelSpec {
+            capacity: 1,
+            overhead: 0,
+            writer_wake_below: 0,
+            wake_all_writers: false,
+            messages: true,
+            sync_wake: false,
+        }];
         let b = add(&mut c, "B", vec![run_us(1), Op::Sleep(ns(400)), run_us(50)]);
         c.tasks[b].sched = Sched::Other { nice: -20 };
         c.tasks[b].slice = Some(Ns::from_us(100));
-        let ops = vec![kernel(1_000, Mode::Kernel), Op::SemPost(sem)];
-        let a = add(&mut c, "A", ops);
-        let w = add(&mut c, "C", vec![Op::SemWait(sem)]);
+        let a = add(&mut c, "A", vec![kernel(1_000, Mode::Kernel), call.clone()]);
+        let w = add(&mut c, "C", vec![wait.clone()]);
         c.tasks[a].affinity = vec![0];
         c.tasks[b].affinity = vec![0];
         c.tasks[w].affinity = vec![1];
@@ -125,9 +132,16 @@ fn voluntary_preemption_adds_the_entries_of_calls_that_may_sleep() {
             })
             .unwrap()
     };
+    let send = Op::Send { channel, bytes: 1 };
+    let recv = Op::Recv { channel, bytes: 1 };
     assert_eq!(
-        MODELS.map(woken),
+        MODELS.map(|m| woken(m, &send, &recv)),
         [1_001_000, 1_051_000, 1_051_000, 1_051_000]
+    );
+    // A futex wakes without such a point.
+    assert_eq!(
+        MODELS.map(|m| woken(m, &Op::SemPost(sem), &Op::SemWait(sem))),
+        [1_001_000, 1_001_000, 1_051_000, 1_051_000]
     );
 }
 
