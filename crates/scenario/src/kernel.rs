@@ -2,6 +2,7 @@
 
 use schedlab_fair::profile::{NrScope, TickRule, WakeupRule, YieldRule};
 use schedlab_fair::{Feature, Features, Ns, Profile};
+use schedlab_sim::ServerSpec;
 
 use crate::error::Error;
 use crate::reader::{Field, Reader};
@@ -72,6 +73,8 @@ pub struct Kernel {
     pub core_sched: bool,
     /// Autogroup (`sched_autogroup_enabled`): tasks of a session that are in no group share one.
     pub autogroup: bool,
+    /// The fair server of each CPU (`fair_server/cpuN/{runtime,period}`), where the profile has one.
+    pub fair_server: ServerSpec,
 }
 
 impl Default for Kernel {
@@ -81,6 +84,7 @@ impl Default for Kernel {
             preempt: Preempt::Voluntary,
             core_sched: false,
             autogroup: false,
+            fair_server: ServerSpec::default(),
         }
     }
 }
@@ -93,7 +97,10 @@ impl Kernel {
         };
         let reader = Reader::new(field, "a table, such as kernel.profile = \"6.12-stable\"")?;
         if let Some(f) = reader.get("profile") {
-            let name = f.text("the name of a profile, such as \"6.12-stable\"")?;
+            let name = f
+                .node
+                .as_name()
+                .ok_or_else(|| f.wrong("the name of a profile, such as \"6.12-stable\""))?;
             kernel.profile = Profile::by_name(name)
                 .ok_or_else(|| f.unknown("profile", Profile::ALL.iter().map(|p| p.name)))?;
         }
@@ -151,6 +158,9 @@ impl Kernel {
         if let Some(f) = reader.get("autogroup") {
             kernel.autogroup = f.boolean()?;
         }
+        if let Some(f) = reader.get("fair_server") {
+            kernel.fair_server = fair_server(&f)?;
+        }
         let preempt = reader.get("preempt");
         if preempt.is_none() && kernel.profile.name == "7.0" {
             kernel.preempt = Preempt::Lazy;
@@ -168,6 +178,37 @@ impl Kernel {
         reader.finish()?;
         Ok(kernel)
     }
+}
+
+/// `[kernel.fair_server]`.
+fn fair_server(field: &Field<'_>) -> Result<ServerSpec, Error> {
+    let reader = Reader::new(
+        field,
+        "a table, such as { runtime = \"50ms\", period = \"1s\" }",
+    )?;
+    let mut spec = ServerSpec::default();
+    if let Some(f) = reader.get("period") {
+        // The bounds of the kernel's debugfs file.
+        spec.period = match f.time()? {
+            t if (100_000..=(1 << 22) * 1000).contains(&t.0) => t,
+            _ => return Err(f.wrong("a time from 100us to 4.194304s")),
+        };
+    }
+    if let Some(f) = reader.get("runtime") {
+        spec.runtime = f.time()?;
+        if spec.runtime > spec.period {
+            return Err(f.conflict("the runtime is longer than the period"));
+        }
+    } else if spec.runtime > spec.period {
+        return Err(
+            field.conflict("the runtime, 50ms where it is not given, is longer than the period")
+        );
+    }
+    if let Some(f) = reader.get("defer") {
+        spec.defer = f.boolean()?;
+    }
+    reader.finish()?;
+    Ok(spec)
 }
 
 /// A key whose value is one of a few names.

@@ -122,7 +122,7 @@ impl<'a> Field<'a> {
             place: self.node.place.clone(),
             key: self.path.clone(),
             what,
-            name: self.node.as_str().unwrap_or_default().into(),
+            name: self.node.as_name().unwrap_or_default().into(),
             known: known.into_iter().map(|k| k.to_string()).collect(),
         }
     }

@@ -93,6 +93,7 @@ impl Scenario {
                 Preempt::Lazy => PreemptModel::Lazy,
             },
             core_sched: self.kernel.core_sched,
+            fair_server: self.kernel.fair_server,
             costs: self.costs,
             tick_skew: self.machine.tick_skew,
             groups: plan

@@ -65,6 +65,14 @@ impl Node {
         }
     }
 
+    /// The text of a name: a string, or a number as written (6.1), where quotes were forgotten.
+    pub(crate) fn as_name(&self) -> Option<&str> {
+        match &self.value {
+            Value::String(s) | Value::Number(s) => Some(s),
+            _ => None,
+        }
+    }
+
     /// The text, if it is a string.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.value {

@@ -5,6 +5,7 @@ use std::path::Path;
 use schedlab_fair::profile::{NrScope, YieldRule};
 use schedlab_fair::{Feature, Ns};
 use schedlab_scenario::{Overrides, Preempt, Scenario};
+use schedlab_sim::ServerSpec;
 use schedlab_sim::program::{Dur, Mode, Op, Sched};
 
 fn with(text: &str, options: &[&str]) -> Result<Scenario, String> {
@@ -439,4 +440,38 @@ fn an_rtapp_file_is_a_scenario_and_may_be_part_of_one() {
         gone.to_string().contains("no.json: cannot be read: "),
         "{gone}"
     );
+}
+
+#[test]
+fn a_profile_may_be_written_without_quotes() {
+    for (written, name) in [("6.1", "6.1"), ("7.0", "7.0"), ("6.19", "6.19")] {
+        let s = parse(&format!("kernel.profile = {written}\n{HOG}"));
+        assert_eq!(s.kernel.profile.name, name);
+        let s = with(HOG, &[&format!("kernel.profile={written}")]).unwrap();
+        assert_eq!(s.kernel.profile.name, name);
+    }
+    assert!(
+        error(&format!("kernel.profile = 6.12\n{HOG}"))
+            .starts_with("s.toml:1:18: `kernel.profile`: there is no profile `6.12`; ")
+    );
+}
+
+#[test]
+fn the_fair_server_takes_what_the_kernel_takes() {
+    let server = |keys: &str| with(&format!("kernel.fair_server = {{ {keys} }}\n{HOG}"), &[]);
+    let spec = |keys: &str| server(keys).unwrap().kernel.fair_server;
+    assert_eq!(spec(""), ServerSpec::default());
+    assert_eq!(
+        spec("runtime = \"0s\", period = \"100us\", defer = false"),
+        ServerSpec {
+            runtime: Ns(0),
+            period: Ns(100_000),
+            defer: false,
+        }
+    );
+    let refused = |keys: &str| server(keys).unwrap_err();
+    assert!(refused("period = \"5s\"").contains("expected a time from 100us to 4.194304s"));
+    assert!(refused("runtime = \"2s\"").contains("the runtime is longer than the period"));
+    assert!(refused("period = \"10ms\"").contains("longer than the period"));
+    assert!(refused("budget = 1").contains("kernel.fair_server.budget"));
 }

@@ -9,7 +9,7 @@ use schedlab_fair::{Ns, Profile};
 use schedlab_sim::program::{
     ChannelId, ChannelSpec, Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec,
 };
-use schedlab_sim::{Costs, CpuSite, PreemptModel, Sim, SimConfig};
+use schedlab_sim::{Costs, CpuSite, PreemptModel, ServerSpec, Sim, SimConfig};
 use schedlab_trace::event::Event;
 
 const FDS: u32 = 20;
@@ -126,6 +126,7 @@ fn main() {
         hz: 1000,
         preempt: PreemptModel::Voluntary,
         core_sched: false,
+        fair_server: ServerSpec::default(),
         costs: Costs::by_name(costs).expect("a cost profile"),
         tick_skew: Ns(0),
         groups: vec![],

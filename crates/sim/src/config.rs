@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::costs::Costs;
 use crate::program::{ChannelSpec, Dur, LockKind, Mode, Op, Program, Sched, TaskSpec};
+use crate::server::ServerSpec;
 
 /// Longest run, ns: 146 years, so that no time overflows.
 pub(crate) const LONGEST_RUN: u64 = 1 << 62;
@@ -79,6 +80,8 @@ pub struct SimConfig {
     /// Core scheduling (`SCHED_CORE`, reference section 16): CPUs of the same site never run tasks of different
     /// cookies at once.
     pub core_sched: bool,
+    /// The fair server of each CPU, where the profile has one.
+    pub fair_server: ServerSpec,
     /// Costs.
     pub costs: Costs,
     /// Ticks of CPU `i` come `i` times this after those of CPU 0 (modulo a tick); 0: all at the same instant.
@@ -116,6 +119,16 @@ pub enum SimError {
     /// Tick rate.
     #[error("hz = {0}: expected 1 to 10000 ticks a second")]
     Hz(u32),
+    /// The fair server's share.
+    #[error(
+        "fair server: {runtime} ns of every {period} ns; expected a period above zero and no more runtime than that"
+    )]
+    Server {
+        /// Its runtime.
+        runtime: u64,
+        /// Its period.
+        period: u64,
+    },
     /// Zero duration.
     #[error("duration: expected more than 0")]
     ZeroDuration,
@@ -246,6 +259,15 @@ impl SimConfig {
         if self.duration == Some(Ns(0)) {
             return Err(SimError::ZeroDuration);
         }
+        let ServerSpec {
+            runtime, period, ..
+        } = self.fair_server;
+        if period == Ns::ZERO || runtime > period {
+            return Err(SimError::Server {
+                runtime: runtime.0,
+                period: period.0,
+            });
+        }
         if self.tasks.is_empty() {
             return Err(SimError::NoTask);
         }
@@ -257,6 +279,7 @@ impl SimConfig {
                 LONGEST_RUN,
             ),
             ("machine", "tick skew", self.tick_skew, LONGEST),
+            ("fair server", "a period", period, LONGEST),
         ] {
             not_longer(whose, what, ns, most)?;
         }

@@ -183,7 +183,7 @@ impl<S: Sink> Sim<S> {
                 ipi_pending: false,
                 times: CpuTimes::default(),
                 rt: RtQueue::new(),
-                server: FairServer::default(),
+                server: FairServer::new(config.fair_server),
                 nr_switches: 0,
                 from_idle: 0,
                 classed: 0,

@@ -30,7 +30,7 @@
 //! ```
 //! use schedlab_fair::{Ns, Profile};
 //! use schedlab_sim::program::{Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec};
-//! use schedlab_sim::{Costs, CpuSite, PreemptModel, Sim, SimConfig};
+//! use schedlab_sim::{Costs, CpuSite, PreemptModel, ServerSpec, Sim, SimConfig};
 //! use schedlab_trace::event::Event;
 //!
 //! let hog = Op::Loop {
@@ -54,6 +54,7 @@
 //!     hz: 1000,
 //!     preempt: PreemptModel::Full,
 //!     core_sched: false,
+//!     fair_server: ServerSpec::default(),
 //!     costs: Costs::ZERO,
 //!     tick_skew: Ns(0),
 //!     groups: vec![],
@@ -100,4 +101,5 @@ pub use costs::Costs;
 pub use engine::{FIRST_PID, Sim, Sink};
 pub use result::{ReschedCount, RunResult, TaskResult};
 pub use rng::Stream;
+pub use server::ServerSpec;
 pub use state::{CpuTimes, TaskStats};

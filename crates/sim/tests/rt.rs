@@ -4,8 +4,8 @@ mod common;
 
 use common::{add, hog, machine, play, run_us};
 use schedlab_fair::Ns;
-use schedlab_sim::SimConfig;
 use schedlab_sim::program::{Op, Sched};
+use schedlab_sim::{ServerSpec, SimConfig, SimError};
 use schedlab_trace::event::{Event, EventKind};
 
 fn fifo(c: &mut SimConfig, name: &str, prio: u8, start_us: u64, cpus: &[u32], ops: Vec<Op>) {
@@ -133,4 +133,88 @@ fn a_wakee_goes_where_it_runs_at_once() {
         .filter(|l| l.ends_with(":w"))
         .collect();
     assert_eq!(w, ["0.5:0:w", "1.6:1:w"]);
+}
+
+/// A FIFO hog from 10 ms on beside a fair hog: switches between the two, as `ms:name`, in ms that are rounded down.
+fn hog_against_server(spec: ServerSpec) -> Vec<String> {
+    let mut c = machine(1);
+    c.duration = Some(Ns::from_ms(450));
+    c.fair_server = spec;
+    pinned_hogs(&mut c);
+    fifo(&mut c, "rt", 10, 10_500, &[], hog());
+    let (_, events) = play(c);
+    events
+        .iter()
+        .filter_map(|e| match &e.kind {
+            EventKind::SchedSwitch { next, .. } => {
+                Some(format!("{}:{}", e.ts / 1_000_000, next.comm))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_deferred_server_serves_at_the_end_of_its_period_and_another_at_the_start() {
+    let spec = ServerSpec {
+        runtime: Ns::from_ms(20),
+        period: Ns::from_ms(100),
+        defer: true,
+    };
+    // 10.5 of the first 20 ms were used before the real-time task came.
+    assert_eq!(
+        hog_against_server(spec),
+        [
+            "0:fair0",
+            "10:rt",
+            "90:fair0",
+            "100:rt",
+            "180:fair0",
+            "200:rt",
+            "280:fair0",
+            "300:rt",
+            "380:fair0",
+            "400:rt"
+        ]
+    );
+    // Without deferral real-time work waits until the server's runtime is used up.
+    assert_eq!(
+        hog_against_server(ServerSpec {
+            defer: false,
+            ..spec
+        }),
+        [
+            "0:fair0",
+            "20:rt",
+            "100:fair0",
+            "120:rt",
+            "200:fair0",
+            "220:rt",
+            "300:fair0",
+            "320:rt",
+            "400:fair0",
+            "420:rt"
+        ]
+    );
+    assert_eq!(
+        hog_against_server(ServerSpec {
+            runtime: Ns::ZERO,
+            ..spec
+        }),
+        ["0:fair0", "10:rt"]
+    );
+}
+
+#[test]
+fn a_server_with_more_runtime_than_time_is_refused() {
+    let mut c = machine(1);
+    c.fair_server.runtime = Ns::from_secs(2);
+    add(&mut c, "hog", hog());
+    assert_eq!(
+        c.validate(),
+        Err(SimError::Server {
+            runtime: 2_000_000_000,
+            period: 1_000_000_000
+        })
+    );
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use schedlab_fair::{Ns, Profile};
 use schedlab_sim::program::{Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec};
-use schedlab_sim::{Costs, CpuSite, PreemptModel, RunResult, Sim, SimConfig};
+use schedlab_sim::{Costs, CpuSite, PreemptModel, RunResult, ServerSpec, Sim, SimConfig};
 use schedlab_trace::event::{Event, EventKind};
 
 pub fn ns(us: u64) -> Dur {
@@ -57,6 +57,7 @@ pub fn machine(cpus: u32) -> SimConfig {
         hz: 1000,
         preempt: PreemptModel::Full,
         core_sched: false,
+        fair_server: ServerSpec::default(),
         costs: Costs::ZERO,
         tick_skew: Ns(0),
         groups: vec![],
