@@ -37,7 +37,8 @@ pub use event::{Comm, CpuFlags, Event, EventKind, Pid, PrevState, TaskRef};
 pub use format::{Compression, Format};
 pub use ftrace::FtraceTextReader;
 pub use read::{
-    CpuReport, ReadError, ReadReport, Reader, UnparsedCount, UnparsedReason, open, open_stream,
+    CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason, open,
+    open_stream,
 };
 pub use write::{
     FtraceTextOptions, FtraceTextWriter, PerfettoOptions, PerfettoWriter, TimeDigits, TraceWriter,

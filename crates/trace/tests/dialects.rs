@@ -4,7 +4,9 @@ mod common;
 
 use common::{assert_all_lines_accounted, read, text};
 use proptest::prelude::*;
-use schedlab_trace::{EventKind, FtraceTextReader, ReadError, Reader, UnparsedReason};
+use schedlab_trace::{
+    EventKind, FtraceTextReader, ReadError, Reader, StateMapping, UnparsedReason,
+};
 
 /// Every oddity at once. The last line is cut.
 const CASE_56: &str = "\
@@ -74,6 +76,10 @@ fn case_56_every_line_is_parsed_or_counted() {
     assert_eq!(report.empty_cpus, [3]);
     assert_eq!(report.cpus_declared, Some(4));
     assert_eq!((report.lost_events, report.lost_unknown), (12, 1));
+    assert_eq!(
+        Vec::from_iter(report.prev_state.iter().copied()),
+        [StateMapping::KernelLetters, StateMapping::OldPluginLetters]
+    );
     assert!(report.truncated());
 }
 

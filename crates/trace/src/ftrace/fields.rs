@@ -6,7 +6,7 @@
 
 use super::prefix::{comm, digits};
 use super::state::{self, Letters};
-use super::{Names, plugin};
+use super::{Names, StatesSeen, plugin};
 use crate::{Comm, EventKind, Pid, TaskRef};
 
 /// Longest task name.
@@ -19,7 +19,9 @@ pub(super) fn parse(name: &[u8], fields: &[u8], names: &mut Names) -> Option<Eve
         cut: &mut names.cut,
     };
     match name {
-        b"sched_switch" => switch(&mut at).or_else(|| plugin::switch(fields, names)),
+        b"sched_switch" => {
+            switch(&mut at, &mut names.states).or_else(|| plugin::switch(fields, names))
+        }
         b"sched_waking" => wake(fields, names)
             .map(|(task, target_cpu)| EventKind::SchedWaking { task, target_cpu }),
         b"sched_wakeup" => wake(fields, names)
@@ -38,7 +40,7 @@ pub(super) fn parse(name: &[u8], fields: &[u8], names: &mut Names) -> Option<Eve
     }
 }
 
-fn switch(at: &mut Fields<'_>) -> Option<EventKind> {
+fn switch(at: &mut Fields<'_>, states: &mut StatesSeen) -> Option<EventKind> {
     let prev_comm = at.name(b"prev_comm=", b" prev_pid=")?;
     let prev_pid = at.int()?;
     let prev_prio = at.key(b" prev_prio=")?.int()?;
@@ -48,6 +50,7 @@ fn switch(at: &mut Fields<'_>) -> Option<EventKind> {
     let next_pid = at.int()?;
     let next_prio = at.key(b" next_prio=")?.int()?;
     at.boundary()?;
+    states.note(state, Letters::Kernel);
     Some(EventKind::SchedSwitch {
         prev: TaskRef {
             comm: prev_comm,

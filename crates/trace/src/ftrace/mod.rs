@@ -12,7 +12,9 @@ use self::notes::Note;
 use self::prefix::{CPU_LIMIT, Flags};
 use self::state::Letters;
 use crate::read::Tally;
-use crate::{Event, EventKind, Format, ReadError, ReadReport, Reader, UnparsedReason};
+use crate::{
+    Event, EventKind, Format, ReadError, ReadReport, Reader, StateMapping, UnparsedReason,
+};
 
 /// Longest line that is read, bytes; the kernel cuts its own at 8 KiB.
 const LINE_MAX: usize = 64 * 1024;
@@ -23,6 +25,39 @@ struct Names {
     cut: u64,
     /// Letters of `prev_state` that trace-cmd's plugin uses.
     plugin_letters: Letters,
+    /// Ways in which `prev_state` was read so far.
+    states: StatesSeen,
+}
+
+/// Which forms of `prev_state` were met.
+#[derive(Clone, Copy, Default)]
+struct StatesSeen {
+    kernel: bool,
+    old_plugin: bool,
+    numbers: bool,
+}
+
+impl StatesSeen {
+    fn note(&mut self, text: &[u8], letters: Letters) {
+        if text.first().is_some_and(u8::is_ascii_digit) {
+            self.numbers = true;
+        } else {
+            match letters {
+                Letters::Kernel => self.kernel = true,
+                Letters::OldPlugin => self.old_plugin = true,
+            }
+        }
+    }
+
+    fn mappings(self) -> impl Iterator<Item = StateMapping> {
+        [
+            (self.kernel, StateMapping::KernelLetters),
+            (self.old_plugin, StateMapping::OldPluginLetters),
+            (self.numbers, StateMapping::Bits),
+        ]
+        .into_iter()
+        .filter_map(|(seen, mapping)| seen.then_some(mapping))
+    }
 }
 
 impl Default for Names {
@@ -30,6 +65,7 @@ impl Default for Names {
         Self {
             cut: 0,
             plugin_letters: Letters::OldPlugin,
+            states: StatesSeen::default(),
         }
     }
 }
@@ -214,6 +250,7 @@ impl<R: BufRead> Reader for FtraceTextReader<R> {
     fn report(&self) -> ReadReport {
         let mut report = self.tally.report();
         report.names_cut = self.names.cut;
+        report.prev_state.extend(self.names.states.mappings());
         report
     }
 }

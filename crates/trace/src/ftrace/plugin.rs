@@ -33,11 +33,13 @@ pub(super) fn switch(fields: &[u8], names: &mut Names) -> Option<EventKind> {
             names.plugin_letters = Letters::Kernel;
         }
         let prev_state = state::parse(letters, names.plugin_letters)?;
-        Some(EventKind::SchedSwitch {
+        let kind = EventKind::SchedSwitch {
             prev: task(without_task(&left[..blank]), names)?,
             prev_state,
             next: task(right.trim_ascii_end(), names)?,
-        })
+        };
+        names.states.note(letters, names.plugin_letters);
+        Some(kind)
     })
 }
 

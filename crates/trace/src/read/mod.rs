@@ -7,7 +7,7 @@ mod report;
 pub use error::ReadError;
 pub use open::{open, open_stream};
 pub(crate) use report::Tally;
-pub use report::{CpuReport, ReadReport, UnparsedCount, UnparsedReason};
+pub use report::{CpuReport, ReadReport, StateMapping, UnparsedCount, UnparsedReason};
 
 use crate::{Event, Format};
 

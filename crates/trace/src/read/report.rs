@@ -1,6 +1,6 @@
 //! The account of one reading: what was read, what was not, and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -14,8 +14,10 @@ const NAMES_MAX: usize = 4096;
 const OTHER_NAMES: &str = "(more names)";
 /// Bytes of the first line of each kind that are kept as a sample.
 const SAMPLE_BYTES: usize = 120;
+/// How many remarks a report keeps; more are counted.
+const REMARKS_MAX: usize = 64;
 
-/// Why a line gave no event.
+/// Why a line of text, or a record of a binary format, gave no event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -40,6 +42,12 @@ pub enum UnparsedReason {
     ZeroBytes,
     /// The last line, without a line feed: the file is cut.
     Truncated,
+    /// A binary file that ends within a record.
+    TruncatedRecord,
+    /// An event of a type of which the file has no format description.
+    NoFormat,
+    /// A record whose parts contradict each other; says what was wrong.
+    Damaged(&'static str),
 }
 
 impl fmt::Display for UnparsedReason {
@@ -55,21 +63,72 @@ impl fmt::Display for UnparsedReason {
             Self::TooLong => f.write_str("line too long"),
             Self::ZeroBytes => f.write_str("zero bytes in the line"),
             Self::Truncated => f.write_str("last line cut (no line feed)"),
+            Self::TruncatedRecord => f.write_str("the file ends within a record"),
+            Self::NoFormat => f.write_str("event without a format description in the file"),
+            Self::Damaged(what) => write!(f, "damaged record: {what}"),
         }
     }
 }
 
-/// Lines that share a reason.
+/// Lines or records that share a reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct UnparsedCount {
     /// Why.
     pub reason: UnparsedReason,
-    /// How many lines.
+    /// How many lines (records of a binary format).
     pub count: u64,
-    /// Number of the first of them, counted from 1.
+    /// Number of the first of them, counted from 1; 0 in binary formats.
     pub first_line: u64,
+    /// Where the first of them begins, bytes from the start of the (uncompressed) file; only in binary formats.
+    pub first_offset: Option<u64>,
     /// Its beginning, with escapes for unprintable bytes.
     pub sample: String,
+}
+
+impl UnparsedCount {
+    /// `line 7`, or `offset 0x1f40` in a binary format.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self.first_offset {
+            Some(offset) => format!("offset {offset:#x}"),
+            None => format!("line {}", self.first_line),
+        }
+    }
+}
+
+/// How `prev_state` of `sched_switch` came to the bits of [`PrevState`](crate::PrevState).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StateMapping {
+    /// The source has the kernel's letters (`S`, `R+`).
+    KernelLetters,
+    /// Letters of the fixed table in older trace-cmd plugins, which calls some states otherwise.
+    OldPluginLetters,
+    /// Letters of perf's table.
+    PerfLetters,
+    /// The table in the event's own format description (`__print_flags`).
+    FormatTable,
+    /// Numbers, taken as the bits of kernels from 4.14 on.
+    Bits,
+    /// Numbers, taken as the bits of the older kernel that the source names.
+    OldBits,
+    /// Written by schedlab, which keeps its own bits.
+    Own,
+}
+
+impl fmt::Display for StateMapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::KernelLetters => "the kernel's letters",
+            Self::OldPluginLetters => "letters of an older trace-cmd plugin (X zombie, Z dead)",
+            Self::PerfLetters => "perf's letters",
+            Self::FormatTable => "the table in the event's format description",
+            Self::Bits => "numbers, as the bits of kernels from 4.14 on",
+            Self::OldBits => "numbers, as the bits of the older kernel that the file names",
+            Self::Own => "schedlab's own bits",
+        })
+    }
 }
 
 /// What one CPU contributed.
@@ -85,6 +144,12 @@ pub struct CpuReport {
     pub lost_unknown: u64,
     /// Events with an earlier time than an event before them of the same CPU.
     pub out_of_order: u64,
+    /// Earliest time, ns.
+    pub first_ts: Option<u64>,
+    /// Latest time, ns.
+    pub last_ts: Option<u64>,
+    /// Longest time between an event and the next one of this CPU, ns.
+    pub longest_gap: u64,
 }
 
 /// The account of one reading.
@@ -92,8 +157,10 @@ pub struct CpuReport {
 /// `lines = events + comments + blank + notes + sum of unparsed` for text formats.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ReadReport {
-    /// Lines of a text format, cut one included.
+    /// Lines of a text format, cut one included; 0 for binary formats.
     pub lines: u64,
+    /// Records of a binary format (packets, ring-buffer entries), whatever they were; 0 for text.
+    pub records: u64,
     /// Events given out.
     pub events: u64,
     /// Comment lines (`#`).
@@ -124,8 +191,20 @@ pub struct ReadReport {
     pub overwritten: u64,
     /// Events with an earlier time than some event before them.
     pub out_of_order: u64,
+    /// Those among them that are in order on their own CPU: the buffers were merged badly, or the clocks of two CPUs differ.
+    pub out_of_order_across_cpus: u64,
     /// Largest such step back, ns.
     pub largest_step_back: u64,
+    /// Release of the traced kernel, where the source tells.
+    pub kernel_release: Option<String>,
+    /// Clock of the times (`local`, `mono`, `boottime`), where the source tells.
+    pub clock: Option<String>,
+    /// How `prev_state` was read; more than one way if the source mixes them.
+    pub prev_state: BTreeSet<StateMapping>,
+    /// What else a reader of the figures should know, one sentence each.
+    pub remarks: Vec<String>,
+    /// Remarks past the limit of 64.
+    pub more_remarks: u64,
     /// Events that came with a flags column which was understood.
     pub with_flags: u64,
     /// Events with a flags column that was not understood; they are given out without flags.
@@ -135,7 +214,7 @@ pub struct ReadReport {
 }
 
 impl ReadReport {
-    /// Lines that gave no event, all reasons together.
+    /// Lines (records of a binary format) that gave no event, all reasons together.
     #[must_use]
     pub fn unparsed_lines(&self) -> u64 {
         self.unparsed.iter().map(|u| u.count).sum()
@@ -144,9 +223,12 @@ impl ReadReport {
     /// Whether the last line was cut.
     #[must_use]
     pub fn truncated(&self) -> bool {
-        self.unparsed
-            .iter()
-            .any(|u| u.reason == UnparsedReason::Truncated)
+        self.unparsed.iter().any(|u| {
+            matches!(
+                u.reason,
+                UnparsedReason::Truncated | UnparsedReason::TruncatedRecord
+            )
+        })
     }
 
     /// Time between the earliest and the latest event, ns; 0 without events.
@@ -162,7 +244,10 @@ impl ReadReport {
 impl fmt::Display for ReadReport {
     /// Several lines of text, the last one without a line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} events in {} lines", self.events, self.lines)?;
+        match self.records {
+            0 => write!(f, "{} events in {} lines", self.events, self.lines)?,
+            records => write!(f, "{} events in {records} records", self.events)?,
+        }
         if let Some(first) = self.first_ts {
             let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
             write!(
@@ -199,9 +284,15 @@ impl fmt::Display for ReadReport {
         for u in &self.unparsed {
             write!(
                 f,
-                "\nnot read: {} x {}, first at line {}: {}",
-                u.count, u.reason, u.first_line, u.sample
+                "\nnot read: {} x {}, first at {}: {}",
+                u.count,
+                u.reason,
+                u.place(),
+                u.sample
             )?;
+        }
+        for remark in &self.remarks {
+            write!(f, "\n{remark}")?;
         }
         Ok(())
     }
@@ -215,9 +306,9 @@ pub(crate) struct Tally {
     known: [u64; EventKind::KNOWN.len()],
     others: BTreeMap<String, u64>,
     unparsed: BTreeMap<UnparsedReason, UnparsedCount>,
-    cpus: BTreeMap<u32, (CpuReport, u64)>,
+    cpus: BTreeMap<u32, CpuReport>,
     /// Counts of the CPU of the last event, not yet in `cpus`.
-    last_cpu: Option<(CpuReport, u64)>,
+    last_cpu: Option<CpuReport>,
 }
 
 impl Tally {
@@ -232,19 +323,23 @@ impl Tally {
         let ts = event.ts;
         let plain = &mut self.plain;
         plain.first_ts = Some(plain.first_ts.map_or(ts, |first| first.min(ts)));
-        match plain.last_ts {
-            Some(last) if ts < last => {
-                plain.out_of_order += 1;
-                plain.largest_step_back = plain.largest_step_back.max(last - ts);
-            }
-            _ => plain.last_ts = Some(ts),
-        }
-        let (cpu, latest) = self.cpu(event.cpu);
-        cpu.events += 1;
-        if ts < *latest {
-            cpu.out_of_order += 1;
+        let step_back = plain.last_ts.map_or(0, |last| last.saturating_sub(ts));
+        if step_back > 0 {
+            plain.out_of_order += 1;
+            plain.largest_step_back = plain.largest_step_back.max(step_back);
         } else {
-            *latest = ts;
+            plain.last_ts = Some(ts);
+        }
+        let cpu = self.cpu(event.cpu);
+        cpu.events += 1;
+        cpu.first_ts = Some(cpu.first_ts.map_or(ts, |first| first.min(ts)));
+        match cpu.last_ts {
+            Some(latest) if ts < latest => cpu.out_of_order += 1,
+            latest => {
+                cpu.longest_gap = cpu.longest_gap.max(ts - latest.unwrap_or(ts));
+                cpu.last_ts = Some(ts);
+                self.plain.out_of_order_across_cpus += u64::from(step_back > 0);
+            }
         }
     }
 
@@ -263,21 +358,55 @@ impl Tally {
 
     /// Counts a line that gave no event.
     pub(crate) fn unparsed(&mut self, reason: UnparsedReason, line: &[u8]) {
-        let first_line = self.plain.lines;
+        self.count_unparsed(reason, self.plain.lines, None, line.trim_ascii());
+    }
+
+    /// Counts a record of a binary format that gave no event; `offset` is where it begins in the file.
+    #[allow(dead_code, reason = "for the readers of binary formats")]
+    pub(crate) fn unparsed_record(&mut self, reason: UnparsedReason, offset: u64, bytes: &[u8]) {
+        self.count_unparsed(reason, 0, Some(offset), bytes);
+    }
+
+    fn count_unparsed(
+        &mut self,
+        reason: UnparsedReason,
+        first_line: u64,
+        first_offset: Option<u64>,
+        bytes: &[u8],
+    ) {
         self.unparsed
             .entry(reason)
             .or_insert_with(|| UnparsedCount {
                 reason,
                 count: 0,
                 first_line,
-                sample: excerpt(line.trim_ascii(), SAMPLE_BYTES),
+                first_offset,
+                sample: excerpt(bytes, SAMPLE_BYTES),
             })
             .count += 1;
     }
 
+    /// Adds a sentence for the person who reads the report; one that is there already is not added twice.
+    #[allow(dead_code, reason = "for the readers of binary formats")]
+    pub(crate) fn remark(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if self.plain.remarks.contains(&text) {
+        } else if self.plain.remarks.len() < REMARKS_MAX {
+            self.plain.remarks.push(text);
+        } else {
+            self.plain.more_remarks += 1;
+        }
+    }
+
+    /// Notes how `prev_state` was read.
+    #[allow(dead_code, reason = "for the readers of binary formats")]
+    pub(crate) fn state_mapping(&mut self, mapping: StateMapping) {
+        self.plain.prev_state.insert(mapping);
+    }
+
     /// Notes a loss on a CPU; `None` if the source does not say how much.
     pub(crate) fn lost(&mut self, cpu: u32, count: Option<u64>) {
-        let entry = &mut self.cpu(cpu).0;
+        let entry = self.cpu(cpu);
         match count {
             Some(count) => {
                 entry.lost_events = entry.lost_events.saturating_add(count);
@@ -290,6 +419,17 @@ impl Tally {
         }
     }
 
+    /// Notes a loss of which the source does not tell the CPU.
+    #[allow(dead_code, reason = "for the readers of binary formats")]
+    pub(crate) fn lost_somewhere(&mut self, count: Option<u64>) {
+        match count {
+            Some(count) => {
+                self.plain.lost_events = self.plain.lost_events.saturating_add(count);
+            }
+            None => self.plain.lost_unknown += 1,
+        }
+    }
+
     /// Notes that a CPU recorded nothing.
     pub(crate) fn empty_cpu(&mut self, cpu: u32) {
         if let Err(at) = self.plain.empty_cpus.binary_search(&cpu) {
@@ -298,16 +438,16 @@ impl Tally {
     }
 
     /// The entry of a CPU; neighbouring events mostly share theirs, so the last one is kept at hand.
-    fn cpu(&mut self, cpu: u32) -> &mut (CpuReport, u64) {
-        if self.last_cpu.is_none_or(|(last, _)| last.cpu != cpu) {
+    fn cpu(&mut self, cpu: u32) -> &mut CpuReport {
+        if self.last_cpu.is_none_or(|last| last.cpu != cpu) {
             if let Some(last) = self.last_cpu.take() {
-                self.cpus.insert(last.0.cpu, last);
+                self.cpus.insert(last.cpu, last);
             }
             let fresh = CpuReport {
                 cpu,
                 ..CpuReport::default()
             };
-            self.last_cpu = Some(self.cpus.get(&cpu).copied().unwrap_or((fresh, 0)));
+            self.last_cpu = Some(self.cpus.get(&cpu).copied().unwrap_or(fresh));
         }
         self.last_cpu.get_or_insert_default()
     }
@@ -324,9 +464,9 @@ impl Tally {
         report.unparsed = self.unparsed.values().cloned().collect();
         let mut cpus = self.cpus.clone();
         if let Some(last) = self.last_cpu {
-            cpus.insert(last.0.cpu, last);
+            cpus.insert(last.cpu, last);
         }
-        report.cpus = cpus.into_values().map(|(cpu, _)| cpu).collect();
+        report.cpus = cpus.into_values().collect();
         report
     }
 }
@@ -344,6 +484,41 @@ mod tests {
         let report = tally.report();
         assert_eq!(report.events_by_type.len(), NAMES_MAX + 1);
         assert_eq!(report.events_by_type[OTHER_NAMES], 10);
+    }
+
+    #[test]
+    fn remarks_are_bounded_and_said_once() {
+        let mut tally = Tally::default();
+        tally.remark("twice");
+        tally.remark("twice");
+        for i in 0..REMARKS_MAX {
+            tally.remark(format!("remark {i}"));
+        }
+        let report = tally.report();
+        assert_eq!(report.remarks.len(), REMARKS_MAX);
+        assert_eq!(
+            (report.remarks[0].as_str(), report.more_remarks),
+            ("twice", 1)
+        );
+    }
+
+    #[test]
+    fn records_are_placed_by_offset() {
+        let mut tally = Tally::default();
+        tally.plain.records = 2;
+        tally.unparsed_record(UnparsedReason::NoFormat, 64, b"\x01");
+        tally.unparsed_record(UnparsedReason::NoFormat, 99, b"\x02");
+        tally.unparsed_record(UnparsedReason::TruncatedRecord, 100, b"");
+        let report = tally.report();
+        assert!(report.truncated());
+        let text = report.to_string();
+        assert!(text.starts_with("0 events in 2 records"), "{text}");
+        assert!(
+            text.contains(
+                "2 x event without a format description in the file, first at offset 0x40: \\x01"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
@@ -377,6 +552,7 @@ mod tests {
             .collect();
         assert_eq!(brief, [(0, 1, 0, 0), (1, 2, 1, 0), (7, 0, 0, 9)]);
         assert_eq!((report.out_of_order, report.largest_step_back), (2, 2));
+        assert_eq!(report.out_of_order_across_cpus, 1);
         assert_eq!((report.first_ts, report.last_ts), (Some(3), Some(5)));
     }
 }
