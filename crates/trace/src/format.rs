@@ -49,6 +49,10 @@ impl Format {
         if looks_like_perfetto(head) {
             return Some(Self::Perfetto);
         }
+        // The page of systrace holds its text behind megabytes of script.
+        if ftrace::begins_page(head) {
+            return Some(Self::FtraceText);
+        }
         for line in whole_lines(head) {
             if ftrace::is_event_line(line)
                 || ftrace::is_note(line)
@@ -141,10 +145,6 @@ pub(crate) fn describe_unknown(head: &[u8]) -> String {
     let text = head.trim_ascii_start();
     if text.starts_with(b"{") || text.starts_with(b"[") {
         return "JSON text".to_owned();
-    }
-    let lower: Vec<u8> = text.iter().take(16).map(u8::to_ascii_lowercase).collect();
-    if lower.starts_with(b"<!doctype html") || lower.starts_with(b"<html") {
-        return "an HTML page (of systrace? Extract the trace text from it first)".to_owned();
     }
     match text.split(|&b| b == b'\n').next() {
         Some(line) if !line.is_empty() => {

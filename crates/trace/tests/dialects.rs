@@ -83,6 +83,140 @@ fn case_56_every_line_is_parsed_or_counted() {
     assert!(report.truncated());
 }
 
+/// What trace-cmd 3.1.6 prints of one switch and its wakeup with each of its options, and tracefs in its layouts.
+const VARIANTS: [(&str, &str); 9] = [
+    (
+        "report",
+        "            bash-7     [001]  6856.657171: sched_wakeup:         wl:9 [120] CPU:001\n            bash-7     [001]  6856.657172: sched_switch:         bash:7 [120] S ==> wl:9 [120]\n",
+    ),
+    (
+        "report -l",
+        "    bash-7       1d..2.  6856.657171: sched_wakeup:         wl:9 [120] CPU:001\n    bash-7       1d..2.  6856.657172: sched_switch:         bash:7 [120] S ==> wl:9 [120]\n",
+    ),
+    (
+        "report -R",
+        "            bash-7     [001]  6856.657171: sched_wakeup:          comm=wl pid=9 prio=120 target_cpu=001\n            bash-7     [001]  6856.657172: sched_switch:          prev_comm=bash prev_pid=7 prev_prio=120 prev_state=1 next_comm=wl next_pid=9 next_prio=120\n",
+    ),
+    (
+        "report -t",
+        "            bash-7     [001]  6856.657171000: sched_wakeup:         wl:9 [120] CPU:001\n            bash-7     [001]  6856.657172000: sched_switch:         bash:7 [120] S ==> wl:9 [120]\n",
+    ),
+    (
+        "report --ts-diff",
+        "            bash-7     [001]  6856.657171:          sched_wakeup:         wl:9 [120] CPU:001\n            bash-7     [001]  6856.657172: (+1)     sched_switch:         bash:7 [120] S ==> wl:9 [120]\n",
+    ),
+    (
+        "report -N",
+        "            bash-7     [001]  6856.657171: sched_wakeup:         comm=wl pid=9 prio=120 target_cpu=001\n            bash-7     [001]  6856.657172: sched_switch:         prev_comm=bash prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=wl next_pid=9 next_prio=120\n",
+    ),
+    (
+        "report -w",
+        "            bash-7     [001]  6856.657171: sched_wakeup:         wl:9 [120] CPU:001\n            bash-7     [001]  6856.657172: sched_switch:         bash:7 [120] S ==> wl:9 [120] Latency: 1.000 usecs\n\nAverage wakeup latency: 1.000 usecs\nMaximum Latency: 1.000 usecs at timestamp: 6856.657172\nMinimum Latency: 1.000 usecs at timestamp: 6856.657172\n",
+    ),
+    (
+        "report of two buffers",
+        "  top:             bash-7     [001]  6856.657171: sched_wakeup:         wl:9 [120] CPU:001\n  foo:             bash-7     [001]  6856.657172: sched_switch:         bash:7 [120] S ==> wl:9 [120]\n",
+    ),
+    (
+        "atrace with TGID",
+        "TRACE:\n            bash-7     (    7) [001] d..2  6856.657171: sched_wakeup: comm=wl pid=9 prio=120 target_cpu=001\n            bash-7     (    7) [001] d..2  6856.657172: sched_switch: prev_comm=bash prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=wl next_pid=9 next_prio=120\n",
+    ),
+];
+
+#[test]
+fn one_history_in_every_dialect() {
+    let (mut expected, _) = read(VARIANTS[0].1.as_bytes());
+    assert_eq!(expected.len(), 2);
+    for (dialect, text) in VARIANTS {
+        let (events, report) = read(text.as_bytes());
+        let flags = report.with_flags > 0;
+        for (event, got) in expected.iter_mut().zip(&events) {
+            event.flags = got.flags;
+            assert_eq!(got.flags.irqs_off, flags, "{dialect}");
+        }
+        assert_eq!(events, expected, "{dialect}");
+        assert_all_lines_accounted(&report);
+        assert_eq!(report.unparsed_lines(), 0, "{dialect}: {report}");
+    }
+}
+
+#[test]
+fn latency_format_counts_from_the_first_event() {
+    let text = "\
+# tracer: nop
+#
+# nop latency trace v1.1.5 on 6.12.9
+# --------------------------------------------------------------------
+#  cmd     pid     |||||| time  |   caller
+#     \\   /        ||||||  \\    |    /
+    bash-7         1d..2.    0us+: sched_wakeup: comm=wl pid=9 prio=120 target_cpu=001
+    bash-7         1d..2.   13us : sched_switch: prev_comm=bash prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=wl next_pid=9 next_prio=120
+";
+    let (events, report) = read(text.as_bytes());
+    assert_eq!(
+        Vec::from_iter(events.iter().map(|e| (e.ts, e.cpu, e.pid))),
+        [(0, 1, 7), (13_000, 1, 7)]
+    );
+    assert_eq!(report.kernel_release.as_deref(), Some("6.12.9"));
+    assert!(
+        report.remarks[0].contains("from the first event"),
+        "{report}"
+    );
+    assert_all_lines_accounted(&report);
+}
+
+/// The page of systrace gives what its text gives, and the page's own lines are notes.
+#[test]
+fn systrace_pages() {
+    let text = text("yield.ftrace");
+    let (expected, _) = read(text.as_bytes());
+    // Longer than any line that is read, and more of it than is looked at to tell the format.
+    let script = format!("<script>{}</script>\n", "var x = 1;".repeat(20_000));
+    let modern = format!(
+        "<!DOCTYPE html>\n<html>\n#style {{ }}\n{script}<!-- BEGIN TRACE -->\n  <script class=\"trace-data\" type=\"application/text\">\n{text}  </script>\n<!-- END TRACE -->\n</html>\n"
+    );
+    let old = format!(
+        "<html>\n{script}<!-- BEGIN TRACE -->\n<script>\n  var linuxPerfData = \"\\\n{}</script>\n<!-- END TRACE -->\n</html>\n",
+        text.replace('\n', "\\n\\\n")
+    );
+    for page in [modern, old] {
+        let mut reader = schedlab_trace::open_stream(std::io::Cursor::new(page), "page").unwrap();
+        let events: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+        assert_eq!(events, expected);
+        let report = reader.report();
+        assert_all_lines_accounted(&report);
+        assert_eq!(report.unparsed_lines(), 0, "{report}");
+    }
+    let mut empty = FtraceTextReader::new(&b"<html>\n<body>1-2 [000]</body>\n"[..], "page");
+    let error = empty.find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("HTML page without trace text"), "{error}");
+}
+
+/// Five switches and wakeups, one of them late (a report on a kernel list): the account says that one was reordered.
+#[test]
+fn reordering_is_reported() {
+    let text = "\
+            a-1     [000] d..2.  1494.663860: sched_wakeup: comm=b pid=2 prio=120 target_cpu=001
+            a-1     [000] d..2.  1494.663950: sched_wakeup: comm=c pid=3 prio=120 target_cpu=000
+            b-2     [001] d..2.  1494.663899: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
+            a-1     [000] d..2.  1504.098252: sched_wakeup: comm=b pid=2 prio=120 target_cpu=001
+            b-2     [001] d..2.  1504.100353: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
+";
+    let (_, report) = read(text.as_bytes());
+    assert_eq!(
+        (
+            report.out_of_order,
+            report.out_of_order_across_cpus,
+            report.largest_step_back
+        ),
+        (1, 1, 51_000)
+    );
+    assert!(
+        report.to_string().contains("\n1 event was reordered"),
+        "{report}"
+    );
+}
+
 #[test]
 fn carriage_returns_are_no_part_of_a_line() {
     let text = CASE_56.replace('\n', "\r\n");

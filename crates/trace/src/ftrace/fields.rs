@@ -1,5 +1,7 @@
 //! Fields of the events known by meaning, in the kernel's own `key=value` print.
 //!
+//! The raw form (`trace-cmd report -R`) differs little: no ` ==> ` and a `parent_` in forks.
+//!
 //! A task name may hold blanks, `=`, `==>` or even ` pid=7`. It is at most 15 bytes long, so its end is the *last*
 //! place within 15 bytes where the next key stands. Text behind the last expected field is ignored: kernels append
 //! fields (`group_dead=`, `vruntime=`) and drop them again.
@@ -46,7 +48,10 @@ fn switch(at: &mut Fields<'_>, states: &mut StatesSeen) -> Option<EventKind> {
     let prev_prio = at.key(b" prev_prio=")?.int()?;
     let state = at.key(b" prev_state=")?.word();
     let prev_state = state::parse(state, Letters::Kernel)?;
-    let next_comm = at.name(b" ==> next_comm=", b" next_pid=")?;
+    let next_comm = match at.name(b" ==> next_comm=", b" next_pid=") {
+        Some(name) => name,
+        None => at.name(b" next_comm=", b" next_pid=")?,
+    };
     let next_pid = at.int()?;
     let next_prio = at.key(b" next_prio=")?.int()?;
     at.boundary()?;
@@ -106,7 +111,10 @@ fn stat_runtime(at: &mut Fields<'_>) -> Option<EventKind> {
 }
 
 fn fork(at: &mut Fields<'_>) -> Option<EventKind> {
-    let parent_comm = at.name(b"comm=", b" pid=")?;
+    let parent_comm = match at.name(b"comm=", b" pid=") {
+        Some(name) => name,
+        None => at.name(b"parent_comm=", b" parent_pid=")?,
+    };
     let parent_pid = at.int()?;
     let child_comm = at.name(b" child_comm=", b" child_pid=")?;
     let child_pid = at.int()?;
@@ -303,6 +311,20 @@ mod tests {
                 "{fields}"
             );
         }
+        let raw = "prev_comm=a prev_pid=1 prev_prio=120 prev_state=32 next_comm=b next_pid=2 next_prio=120";
+        assert!(matches!(
+            read("sched_switch", raw),
+            Some(EventKind::SchedSwitch { prev_state: PrevState::ZOMBIE, next, .. }) if next.pid == 2
+        ));
+        let raw = "parent_comm=a parent_pid=1 child_comm=b child_pid=2";
+        assert!(matches!(
+            read("sched_process_fork", raw),
+            Some(EventKind::SchedProcessFork {
+                parent_pid: 1,
+                child_pid: 2,
+                ..
+            })
+        ));
         let exit = "comm=a pid=5 prio=120 group_dead=true";
         assert!(matches!(
             read("sched_process_exit", exit),

@@ -2,6 +2,7 @@
 
 mod fields;
 mod notes;
+mod page;
 mod plugin;
 mod prefix;
 mod state;
@@ -9,7 +10,9 @@ mod state;
 use std::io::{self, BufRead};
 
 use self::notes::Note;
-use self::prefix::{CPU_LIMIT, Flags};
+pub(crate) use self::page::begins_page;
+use self::page::{Page, PageLine};
+use self::prefix::{CPU_LIMIT, Flags, Time};
 use self::state::Letters;
 use crate::read::Tally;
 use crate::{
@@ -19,6 +22,10 @@ use crate::{
 /// Longest line that is read, bytes; the kernel cuts its own at 8 KiB.
 const LINE_MAX: usize = 64 * 1024;
 
+const SINCE_START: &str = "times count from the first event and task names in front of a line are cut to 8 bytes (latency format)";
+const SEVERAL_BUFFERS: &str =
+    "several buffers or files are printed in one; their events are read as one trace";
+
 /// What the field parsers carry from line to line.
 struct Names {
     /// Names that were too long.
@@ -27,6 +34,10 @@ struct Names {
     plugin_letters: Letters,
     /// Ways in which `prev_state` was read so far.
     states: StatesSeen,
+    /// Times count from the first event.
+    since_start: bool,
+    /// Lines name a buffer or file.
+    buffers: bool,
 }
 
 /// Which forms of `prev_state` were met.
@@ -66,6 +77,8 @@ impl Default for Names {
             cut: 0,
             plugin_letters: Letters::OldPlugin,
             states: StatesSeen::default(),
+            since_start: false,
+            buffers: false,
         }
     }
 }
@@ -80,7 +93,7 @@ pub(crate) fn is_note(line: &[u8]) -> bool {
     notes::parse(line).is_some()
 }
 
-/// Reader for the text of tracefs (`trace`, `trace_pipe`), `trace-cmd report` and systrace.
+/// Reader for the text of tracefs (`trace`, `trace_pipe`), `trace-cmd report` and systrace (plain or in its HTML page).
 ///
 /// Holds one line at a time. A line past 64 KiB is skipped and counted. A last line without a line feed is taken only
 /// if nothing can be missing from it (see `docs/formats/ftrace-text.md`), otherwise it is counted as cut.
@@ -91,6 +104,7 @@ pub struct FtraceTextReader<R> {
     carry: Vec<u8>,
     tally: Tally,
     names: Names,
+    page: Page,
     done: bool,
 }
 
@@ -105,6 +119,7 @@ impl<R: BufRead> FtraceTextReader<R> {
             carry: Vec::new(),
             tally: Tally::default(),
             names: Names::default(),
+            page: Page::default(),
             done: false,
         }
     }
@@ -150,7 +165,7 @@ impl<R: BufRead> FtraceTextReader<R> {
                 &self.carry[..]
             };
             self.tally.plain.lines += 1;
-            let outcome = take_line(line, &mut self.tally, &mut self.names);
+            let outcome = take_line(line, &mut self.page, &mut self.tally, &mut self.names);
             if matches!(outcome, Outcome::Unparsed(UnparsedReason::ZeroBytes))
                 && self.tally.plain.events == 0
             {
@@ -180,7 +195,7 @@ impl<R: BufRead> FtraceTextReader<R> {
         let line = std::mem::take(&mut self.carry);
         if !line.is_empty() {
             self.tally.plain.lines += 1;
-            match take_line(&line, &mut self.tally, &mut self.names) {
+            match take_line(&line, &mut self.page, &mut self.tally, &mut self.names) {
                 Outcome::Event(event) if surely_complete(&event.kind, &line) => {
                     self.tally.event(&event);
                     return Ok(Some(event));
@@ -212,6 +227,10 @@ impl<R: BufRead> FtraceTextReader<R> {
                 first.reason,
                 first.sample
             ),
+            None if self.page.is_html() => {
+                "an HTML page without trace text (systrace marks it with class=\"trace-data\")"
+                    .to_owned()
+            }
             None => "only comments and notes: was anything traced?".to_owned(),
         };
         Err(ReadError::NoEvents {
@@ -251,6 +270,14 @@ impl<R: BufRead> Reader for FtraceTextReader<R> {
         let mut report = self.tally.report();
         report.names_cut = self.names.cut;
         report.prev_state.extend(self.names.states.mappings());
+        for (seen, remark) in [
+            (self.names.since_start, SINCE_START),
+            (self.names.buffers, SEVERAL_BUFFERS),
+        ] {
+            if seen {
+                report.remarks.push(remark.to_owned());
+            }
+        }
         report
     }
 }
@@ -263,8 +290,12 @@ enum Outcome {
     Unparsed(UnparsedReason),
 }
 
-fn take_line(line: &[u8], tally: &mut Tally, names: &mut Names) -> Outcome {
+fn take_line(line: &[u8], page: &mut Page, tally: &mut Tally, names: &mut Names) -> Outcome {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let PageLine::Text(line) = page.take(line) else {
+        tally.plain.notes += 1;
+        return Outcome::Nothing;
+    };
     if line.len() > LINE_MAX {
         return Outcome::Unparsed(UnparsedReason::TooLong);
     }
@@ -279,8 +310,14 @@ fn take_line(line: &[u8], tally: &mut Tally, names: &mut Names) -> Outcome {
     if memchr::memchr(0, line).is_some() {
         return Outcome::Unparsed(UnparsedReason::ZeroBytes);
     }
-    let Some(ts) = front.ts else {
-        return Outcome::Unparsed(UnparsedReason::TimeRange);
+    let ts = match front.ts {
+        Time::Ns(ts) => ts,
+        Time::SinceStart(ts) => {
+            names.since_start = true;
+            ts
+        }
+        Time::Range => return Outcome::Unparsed(UnparsedReason::TimeRange),
+        Time::Unit => return Outcome::Unparsed(UnparsedReason::TimeUnit),
     };
     let cpu = match u32::try_from(front.cpu) {
         Ok(cpu) if front.cpu < CPU_LIMIT => cpu,
@@ -313,6 +350,7 @@ fn take_line(line: &[u8], tally: &mut Tally, names: &mut Names) -> Outcome {
         }
         Flags::Absent => crate::CpuFlags::default(),
     };
+    names.buffers |= front.buffer.is_some();
     Outcome::Event(Event {
         ts,
         cpu,

@@ -1,6 +1,7 @@
 //! Lines that are no events and still say something about the recording.
 
 use super::prefix::{CPU_LIMIT, digits};
+use crate::format::excerpt;
 use crate::read::Tally;
 
 /// A line that speaks of the recording.
@@ -12,9 +13,23 @@ pub(super) enum Note {
     Empty(u32),
     /// `cpus=2`.
     Cpus(u32),
-    /// `version = 6` of trace-cmd and `TRACE:` of atrace: nothing to keep.
+    /// `version = 6` of trace-cmd, `TRACE:` of atrace and the like: nothing to keep.
     Plain,
 }
+
+/// Beginnings of lines that trace-cmd (`-V`, `-w`, `--stat`, `--uname`) and atrace print about themselves.
+const PLAIN: [&[u8]; 10] = [
+    b"version = ",
+    b"registering plugin: ",
+    b"overriding event ",
+    b"removing override handler ",
+    b"trace-cmd version ",
+    b"Average wakeup latency: ",
+    b"Maximum Latency: ",
+    b"Minimum Latency: ",
+    b"Kernel buffer statistics:",
+    b"capturing trace...",
+];
 
 /// Recognises a note.
 pub(super) fn parse(line: &[u8]) -> Option<Note> {
@@ -24,7 +39,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Note> {
             .and_then(|n| u32::try_from(n).ok())
             .map(Note::Cpus);
     }
-    if line == b"TRACE:" || line.starts_with(b"version = ") {
+    if line == b"TRACE:" || PLAIN.iter().any(|start| line.starts_with(start)) {
         return Some(Note::Plain);
     }
     let rest = line.strip_prefix(b"CPU")?;
@@ -50,6 +65,12 @@ pub(super) fn parse(line: &[u8]) -> Option<Note> {
 
 /// Keeps what a comment line (`#...`) tells.
 pub(super) fn comment(line: &[u8], tally: &mut Tally) {
+    // "# wakeup latency trace v1.1.5 on 6.12.0"
+    let release = memchr::memmem::find(line, b" latency trace v")
+        .and_then(|at| Some(&line[at + memchr::memmem::find(&line[at..], b" on ")? + 4..]));
+    if let Some(release) = release.map(<[u8]>::trim_ascii) {
+        tally.plain.kernel_release = Some(excerpt(release, 64));
+    }
     // "# entries-in-buffer/entries-written: 6365/6365   #P:1"
     let Some(rest) = line.strip_prefix(b"# entries-in-buffer/entries-written:") else {
         return;
@@ -121,6 +142,8 @@ mod tests {
         );
         assert_eq!(tally.plain.overwritten, 250);
         assert_eq!(tally.plain.cpus_declared, Some(4));
+        comment(b"# nop latency trace v1.1.5 on 6.12.0-rc1+", &mut tally);
+        assert_eq!(tally.plain.kernel_release.as_deref(), Some("6.12.0-rc1+"));
         comment(b"# entries-in-buffer/entries-written: x", &mut tally);
         comment(b"# entries-in-buffer/entries-written: 5/", &mut tally);
         assert_eq!(tally.plain.overwritten, 250);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sched_switch:         bash:29698 [120] S ==> bash:30297 [120]
+//! sched_switch:         bash:29698 [120] S ==> bash:30297 [120] Latency: 94.760 usecs
 //! sched_wakeup:         rcu_preempt:15 [120] CPU:001
 //! sched_wakeup:         rcu_preempt:15 [120] success=1 CPU:001
 //! sched_switch:         task bash:29698 [120] (S) ==> bash:30297 [120]
@@ -36,7 +37,7 @@ pub(super) fn switch(fields: &[u8], names: &mut Names) -> Option<EventKind> {
         let kind = EventKind::SchedSwitch {
             prev: task(without_task(&left[..blank]), names)?,
             prev_state,
-            next: task(right.trim_ascii_end(), names)?,
+            next: task(without_latency(right).trim_ascii_end(), names)?,
         };
         names.states.note(letters, names.plugin_letters);
         Some(kind)
@@ -58,6 +59,14 @@ pub(super) fn wake(fields: &[u8], names: &mut Names) -> Option<(TaskRef, u32)> {
         left = &left[..blank];
     }
     Some((task(without_task(left), names)?, cpu))
+}
+
+/// `trace-cmd report -w` adds ` Latency: 94.760 usecs`.
+fn without_latency(text: &[u8]) -> &[u8] {
+    match memchr::memmem::rfind(text, b"] Latency: ") {
+        Some(at) if text.ends_with(b" usecs") => &text[..=at],
+        _ => text,
+    }
 }
 
 fn without_task(text: &[u8]) -> &[u8] {

@@ -2,7 +2,9 @@
 //!
 //! All dialects share `name-pid [cpu] seconds.fraction: event:`. Between them vary: a thread-group column
 //! `(  123)` or `(-----)`, a flags column of four to seven characters, and in `trace-cmd report -l` the CPU glued to
-//! the flags (`0d..2.`) without brackets. Layouts as in `trace_print_context` of the kernel and libtraceevent.
+//! the flags (`0d..2.`) without brackets. The `latency-format` of tracefs glues them too, cuts names to 8 bytes and
+//! counts microseconds from the start (`13us!:`). Layouts as in `trace_print_context` and `trace_print_lat_context` of
+//! the kernel and in libtraceevent.
 
 use crate::{Comm, CpuFlags, Pid};
 
@@ -16,10 +18,25 @@ pub(super) struct Prefix<'a> {
     pub(super) pid: Pid,
     pub(super) cpu: u64,
     pub(super) flags: Flags,
-    /// Nanoseconds; `None` if they do not fit.
-    pub(super) ts: Option<u64>,
+    /// Time.
+    pub(super) ts: Time,
+    /// Name of a buffer or file in front of the task (`trace-cmd report` of several).
+    pub(super) buffer: Option<&'a [u8]>,
     /// Everything behind the colon of the time, without leading blanks.
     pub(super) rest: &'a [u8],
+}
+
+/// The time column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Time {
+    /// Nanoseconds.
+    Ns(u64),
+    /// Nanoseconds since the first event of the trace.
+    SinceStart(u64),
+    /// Past 64 bits.
+    Range,
+    /// A number without a point: not in seconds.
+    Unit,
 }
 
 /// The flags column.
@@ -67,14 +84,7 @@ fn after_dash(line: &[u8], dash: usize) -> Option<Prefix<'_>> {
         at.blanks();
         let before = at.pos;
         if let Some((ts, rest)) = at.time() {
-            return Some(Prefix {
-                comm: name(line, dash),
-                pid,
-                cpu,
-                flags: Flags::Absent,
-                ts,
-                rest,
-            });
+            return Some(front(line, dash, (pid, cpu), Flags::Absent, ts, rest));
         }
         at.pos = before;
         flags = at.flags()?;
@@ -85,20 +95,40 @@ fn after_dash(line: &[u8], dash: usize) -> Option<Prefix<'_>> {
     }
     at.blanks();
     let (ts, rest) = at.time()?;
-    Some(Prefix {
-        comm: name(line, dash),
+    Some(front(line, dash, (pid, cpu), flags, ts, rest))
+}
+
+/// The name without the padding, empty for `<...>`, which stands for "not known".
+fn front<'a>(
+    line: &'a [u8],
+    dash: usize,
+    (pid, cpu): (Pid, u64),
+    flags: Flags,
+    ts: Time,
+    rest: &'a [u8],
+) -> Prefix<'a> {
+    let mut name = &line[..dash];
+    let mut buffer = None;
+    // Names have at most 15 bytes in 16 columns; what stands further left is the name of a buffer.
+    if let Some(split) = dash.checked_sub(16)
+        && let Some(left) = line[..split].strip_suffix(b": ")
+    {
+        buffer = Some(left.trim_ascii());
+        name = &line[split..dash];
+    }
+    name = name.trim_ascii_start();
+    if name == b"<...>" {
+        name = b"";
+    }
+    Prefix {
+        comm: name,
         pid,
         cpu,
         flags,
         ts,
+        buffer,
         rest,
-    })
-}
-
-/// The name without the padding, empty for `<...>`, which stands for "not known".
-fn name(line: &[u8], dash: usize) -> &[u8] {
-    let name = line[..dash].trim_ascii_start();
-    if name == b"<...>" { b"" } else { name }
+    }
 }
 
 /// Splits `event: fields`; the subsystem of `sched:sched_switch:` is left out. `None` without a name and colon.
@@ -237,10 +267,24 @@ impl<'a> Cursor<'a> {
     }
 
     /// `seconds.fraction:`, an optional `(+difference)` on either side of the colon, and what follows.
-    fn time(&mut self) -> Option<(Option<u64>, &'a [u8])> {
+    fn time(&mut self) -> Option<(Time, &'a [u8])> {
         let rest = &self.text[self.pos..];
         let (seconds, len) = digits(rest)?;
-        let rest = rest[len..].strip_prefix(b".")?;
+        let rest = &rest[len..];
+        if let Some(rest) = rest.strip_prefix(b":") {
+            return Some((Time::Unit, rest.trim_ascii_start()));
+        }
+        if let Some(rest) = rest.strip_prefix(b"us") {
+            // A mark says how long the wait for the next event is.
+            let mark = usize::from(rest.first().is_some_and(|m| b" +!#*@$".contains(m)));
+            let rest = rest[mark..].strip_prefix(b":")?;
+            let ns = seconds.and_then(|us| us.checked_mul(1000));
+            return Some((
+                ns.map_or(Time::Range, Time::SinceStart),
+                rest.trim_ascii_start(),
+            ));
+        }
+        let rest = rest.strip_prefix(b".")?;
         let (fraction, len) = digits(rest)?;
         if len > 9 {
             return None;
@@ -259,7 +303,7 @@ impl<'a> Cursor<'a> {
         if rest.starts_with(b"(+") {
             rest = difference(rest);
         }
-        Some((ns, rest))
+        Some((ns.map_or(Time::Range, Time::Ns), rest))
     }
 }
 
@@ -324,7 +368,12 @@ mod tests {
                         f.preempt_depth
                     ),
                 },
-                p.ts.map_or("range".to_owned(), |t| t.to_string()),
+                match p.ts {
+                    Time::Ns(ns) => ns.to_string(),
+                    Time::SinceStart(ns) => format!("start+{ns}"),
+                    Time::Range => "range".to_owned(),
+                    Time::Unit => "unit".to_owned(),
+                },
                 String::from_utf8_lossy(p.rest)
             ),
         }
@@ -382,8 +431,35 @@ mod tests {
                 "            bash-1     [000] 18446744074.000000: x: y",
                 "bash|1|0|absent|range|x: y",
             ),
+            // trace-cmd report --raw-ts, and clocks that count cycles.
+            (
+                "            bash-1     [000] 123456: x: y",
+                "bash|1|0|absent|unit|x: y",
+            ),
+            (
+                "            bash-29698 [001]6856657067653: x: y",
+                "bash|29698|1|absent|unit|x: y",
+            ),
+            // tracefs with the option latency-format.
+            (
+                "  <idle>-0         1dNh4.   13us!: x: y",
+                "<idle>|0|1|dN.h.4|start+13000|x: y",
+            ),
+            (
+                "    bash-12345     0d..2. 1234us : x: y",
+                "bash|12345|0|d....2|start+1234000|x: y",
+            ),
+            ("    bash-12345     0d..2. 1234us?: x: y", "no"),
+            // Two buffers in one report.
+            (
+                "  foo: migration/0-18    [000]  1.000000: x: y",
+                "foo: migration/0|18|0|absent|1000000000|x: y",
+            ),
+            (
+                "  foo:      migration/0-18    [000]  1.000000: x: y",
+                "migration/0|18|0|absent|1000000000|x: y",
+            ),
             // Not event lines.
-            ("            bash-1     [000] 123456: x: y", "no"),
             ("            bash-x     [000] 1.000000: x: y", "no"),
             ("            bash-1     [000 1.000000: x: y", "no"),
             ("            bash-99999999999 [000] 1.000000: x: y", "no"),

@@ -28,6 +28,8 @@ pub enum UnparsedReason {
     CpuRange,
     /// A time past 2^64 ns.
     TimeRange,
+    /// A time without a point: a clock that does not count in seconds (`counter`, `x86-tsc`, `--raw-ts`).
+    TimeUnit,
     /// No event name followed by a colon behind the time.
     NoEventName,
     /// trace-cmd wrote `[FAILED TO PARSE]` in place of the fields.
@@ -56,6 +58,7 @@ impl fmt::Display for UnparsedReason {
             Self::NotAnEvent => f.write_str("no \"name-pid [cpu] time:\" at its beginning"),
             Self::CpuRange => f.write_str("CPU number of 65536 or more"),
             Self::TimeRange => f.write_str("time past 2^64 ns"),
+            Self::TimeUnit => f.write_str("time not in seconds (counter or tsc clock, --raw-ts)"),
             Self::NoEventName => f.write_str("no event name behind the time"),
             Self::FailedToParse => f.write_str("[FAILED TO PARSE] by trace-cmd"),
             Self::Fields(event) => write!(f, "fields of {event} not understood"),
@@ -275,11 +278,23 @@ impl fmt::Display for ReadReport {
             )?;
         }
         if self.out_of_order > 0 {
+            let were = if self.out_of_order == 1 {
+                "event was"
+            } else {
+                "events were"
+            };
             write!(
                 f,
-                "\nout of order: {} events, by at most {} ns",
+                "\n{} {were} reordered (out of order in the file) by at most {} ns",
                 self.out_of_order, self.largest_step_back
             )?;
+            if self.out_of_order_across_cpus > 0 {
+                write!(
+                    f,
+                    ", {} of them only against other CPUs",
+                    self.out_of_order_across_cpus
+                )?;
+            }
         }
         for u in &self.unparsed {
             write!(
