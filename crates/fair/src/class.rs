@@ -429,6 +429,13 @@ impl Class {
         self.rqs[cpu.index()].nr_fair
     }
 
+    /// Whether the queue that a task is on has a quota of its own (`cfs_rq->runtime_enabled`); those of groups further up
+    /// do not count, as in 6.12.
+    #[must_use]
+    pub fn has_quota(&self, t: TaskId) -> bool {
+        self.queues[self.ents[t.entity().index()].queue.index()].runtime_enabled
+    }
+
     /// Fair tasks of a CPU that can run: without delayed ones.
     #[must_use]
     pub fn h_nr_runnable(&self, cpu: CpuId) -> u32 {

@@ -63,7 +63,7 @@ const WAKEUP_RULES: [(&str, WakeupRule); 6] = [
 ];
 
 /// A kernel as a scenario describes it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kernel {
     /// Rules, switches and time constants.
     pub profile: Profile,
@@ -75,6 +75,8 @@ pub struct Kernel {
     pub autogroup: bool,
     /// The fair server of each CPU (`fair_server/cpuN/{runtime,period}`), where the profile has one.
     pub fair_server: ServerSpec,
+    /// CPUs whose tick stops while they have nothing to choose between (`nohz_full=`).
+    pub nohz_full: Vec<u32>,
 }
 
 impl Default for Kernel {
@@ -85,12 +87,13 @@ impl Default for Kernel {
             core_sched: false,
             autogroup: false,
             fair_server: ServerSpec::default(),
+            nohz_full: Vec::new(),
         }
     }
 }
 
 impl Kernel {
-    pub(crate) fn read(field: Option<&Field<'_>>) -> Result<Self, Error> {
+    pub(crate) fn read(field: Option<&Field<'_>>, cpus: u32) -> Result<Self, Error> {
         let mut kernel = Self::default();
         let Some(field) = field else {
             return Ok(kernel);
@@ -160,6 +163,9 @@ impl Kernel {
         }
         if let Some(f) = reader.get("fair_server") {
             kernel.fair_server = fair_server(&f)?;
+        }
+        if let Some(f) = reader.get("nohz_full") {
+            kernel.nohz_full = f.cpus(cpus)?;
         }
         let preempt = reader.get("preempt");
         if preempt.is_none() && kernel.profile.name == "7.0" {

@@ -96,6 +96,7 @@ impl Scenario {
             fair_server: self.kernel.fair_server,
             costs: self.costs,
             tick_skew: self.machine.tick_skew,
+            nohz_full: self.kernel.nohz_full.clone(),
             groups: plan
                 .groups
                 .iter()

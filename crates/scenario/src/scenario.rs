@@ -141,7 +141,7 @@ impl Scenario {
             .get("start_jitter")
             .map_or(Ok(Ns::ZERO), |f| f.time())?;
         let machine = Machine::read(reader.get("machine").as_ref())?;
-        let kernel = Kernel::read(reader.get("kernel").as_ref())?;
+        let kernel = Kernel::read(reader.get("kernel").as_ref(), machine.cpus())?;
         let costs = crate::costs::read(reader.get("costs").as_ref(), machine.costs)?;
         let cpus = machine.cpus();
         let mut scenario = Self {

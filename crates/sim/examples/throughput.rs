@@ -129,6 +129,7 @@ fn main() {
         fair_server: ServerSpec::default(),
         costs: Costs::by_name(costs).expect("a cost profile"),
         tick_skew: Ns(0),
+        nohz_full: vec![],
         groups: vec![],
         programs: vec![],
         tasks: vec![],

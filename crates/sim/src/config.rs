@@ -86,6 +86,8 @@ pub struct SimConfig {
     pub costs: Costs,
     /// Ticks of CPU `i` come `i` times this after those of CPU 0 (modulo a tick); 0: all at the same instant.
     pub tick_skew: Ns,
+    /// CPUs whose tick stops while they have nothing to choose between (`nohz_full=`).
+    pub nohz_full: Vec<u32>,
     /// Groups, parents first.
     pub groups: Vec<GroupSpec>,
     /// Programs.
@@ -166,10 +168,10 @@ pub enum SimError {
     #[error("no task; expected at least one")]
     NoTask,
     /// A CPU outside the machine.
-    #[error("task `{task}`: CPU {cpu} is outside the machine, which has CPUs 0 to {last}")]
+    #[error("{whose}: CPU {cpu} is outside the machine, which has CPUs 0 to {last}")]
     CpuOutside {
-        /// Task.
-        task: String,
+        /// Who names it.
+        whose: String,
         /// CPU.
         cpu: u32,
         /// Last CPU.
@@ -271,6 +273,7 @@ impl SimConfig {
         if self.tasks.is_empty() {
             return Err(SimError::NoTask);
         }
+        self.cpus_exist("nohz_full", &self.nohz_full)?;
         for (whose, what, Ns(ns), most) in [
             (
                 "simulation",
@@ -355,16 +358,16 @@ impl SimConfig {
         if let Some(g) = t.group {
             self.index("group", &whose, g, self.groups.len() as u32)?;
         }
-        self.cpus_exist(&t.comm, &t.affinity)?;
+        self.cpus_exist(&whose, &t.affinity)?;
         not_longer(&whose, "start", t.start.0, LONGEST_RUN)?;
         validate_sched(&t.comm, t.sched)
     }
 
-    fn cpus_exist(&self, task: &str, list: &[u32]) -> Result<(), SimError> {
+    fn cpus_exist(&self, whose: &str, list: &[u32]) -> Result<(), SimError> {
         let last = self.cpus.len() as u32 - 1;
         match list.iter().find(|&&c| c > last) {
             Some(&cpu) => Err(SimError::CpuOutside {
-                task: task.to_string(),
+                whose: whose.to_string(),
                 cpu,
                 last,
             }),
@@ -455,7 +458,7 @@ impl SimConfig {
                             what: "number of allowed CPUs",
                         });
                     }
-                    self.cpus_exist(program, list)?;
+                    self.cpus_exist(&format!("program `{program}`"), list)?;
                 }
                 Op::Resume { task } => {
                     let known = self.tasks.iter().any(|t| t.comm == *task)

@@ -45,7 +45,7 @@ pub const FIRST_PID: i32 = 1000;
 /// What can happen.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
-    Tick,
+    Tick(u32),
     HrTick(u32),
     /// Something about the running task changed from outside.
     Poke,
@@ -178,6 +178,9 @@ impl<S: Sink> Sim<S> {
                 idle_overhead: 0,
                 end_at: u64::MAX,
                 tick_armed: false,
+                tick_stopped: false,
+                tick_seq: 0,
+                nohz_full: config.nohz_full.contains(&(i as u32)),
                 forced_idle: false,
                 hrtick_seq: 0,
                 ipi_pending: false,
@@ -479,7 +482,7 @@ impl<S: Sink> Sim<S> {
 
     fn happen(&mut self, cpu: u32, now: u64, event: Happening) -> Result<(), SimError> {
         match event {
-            Happening::Tick => self.tick(cpu, now)?,
+            Happening::Tick(seq) => self.tick(cpu, seq, now)?,
             Happening::HrTick(seq) => {
                 if self.cpus[cpu as usize].hrtick_seq == seq {
                     self.hrtick(cpu, now)?;

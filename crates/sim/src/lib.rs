@@ -57,6 +57,7 @@
 //!     fair_server: ServerSpec::default(),
 //!     costs: Costs::ZERO,
 //!     tick_skew: Ns(0),
+//!     nohz_full: vec![],
 //!     groups: vec![],
 //!     programs: vec![Program { name: "hog".into(), ops: vec![hog] }],
 //!     tasks: vec![task("a", 0), task("b", 6)],
@@ -83,6 +84,7 @@ mod core_sched;
 mod costs;
 mod engine;
 mod interp;
+mod nohz;
 pub mod order;
 mod placement;
 mod preempt;

@@ -30,29 +30,14 @@ impl<S: Sink> Sim<S> {
         honoured(self.config.preempt, place, self.pending(cpu))
     }
 
-    /// Arms the tick of a CPU that is busy.
-    fn arm_tick(&mut self, cpu: u32, now: u64) {
+    /// A tick; one that was armed anew since means nothing.
+    pub(crate) fn tick(&mut self, cpu: u32, seq: u32, now: u64) -> Result<(), SimError> {
         let c = &mut self.cpus[cpu as usize];
-        if c.tick_armed || c.curr.is_none() {
-            return;
+        if c.tick_seq != seq {
+            return Ok(());
         }
-        c.tick_armed = true;
-        let len = self.class.tick_nsec();
-        let offset = (u64::from(cpu) * self.config.tick_skew.0) % len;
-        let next = match now.checked_sub(offset) {
-            Some(since) => (since / len + 1) * len + offset,
-            None => offset,
-        };
-        let late = match self.config.costs.tick_jitter {
-            0 => 0,
-            most => self.cpus[cpu as usize].tick_jitter.below(most + 1),
-        };
-        self.agenda
-            .push(next + late, Rank::Tick, cpu, Happening::Tick);
-    }
-
-    pub(crate) fn tick(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
-        self.cpus[cpu as usize].tick_armed = false;
+        c.tick_armed = false;
+        let remote = std::mem::take(&mut c.tick_stopped);
         let Some(t) = self.cpus[cpu as usize].curr else {
             // The idle task stops its tick.
             return Ok(());
@@ -72,7 +57,9 @@ impl<S: Sink> Sim<S> {
             ClassOf::Rt { prio, rr } => self.rt_tick(cpu, t, prio, rr),
         }
         self.told(now);
-        self.cpus[cpu as usize].irq_left += self.config.costs.tick;
+        if !remote {
+            self.cpus[cpu as usize].irq_left += self.config.costs.tick;
+        }
         self.arm_tick(cpu, now);
         self.irq_exit(cpu, now)
     }
@@ -412,6 +399,7 @@ impl<S: Sink> Sim<S> {
         self.count(to);
         self.core_enqueued(t, to);
         self.server_if_filled(to, now);
+        self.tick_if_needed(to, now);
         self.told(now);
     }
 
@@ -540,6 +528,7 @@ impl<S: Sink> Sim<S> {
         }
         self.count(cpu);
         self.core_enqueued(t, cpu);
+        self.tick_if_needed(cpu, now);
         self.told(now);
     }
 

@@ -354,6 +354,12 @@ pub(crate) struct Cpu {
     /// When the present stretch of work ends; `u64::MAX` for never.
     pub(crate) end_at: u64,
     pub(crate) tick_armed: bool,
+    /// What is armed is a remote tick: the CPU's own is off.
+    pub(crate) tick_stopped: bool,
+    /// Number of the tick that is armed.
+    pub(crate) tick_seq: u32,
+    /// The tick may stop under a single task.
+    pub(crate) nohz_full: bool,
     /// Idle although it has work, for core scheduling.
     pub(crate) forced_idle: bool,
     pub(crate) hrtick_seq: u32,

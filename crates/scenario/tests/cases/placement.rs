@@ -40,7 +40,7 @@ const WEIGHTS: [(TaskPolicy, i8); 4] = [
     (TaskPolicy::Normal, -20),
 ];
 
-// 200 days of ticks are too many for a test, and the engine does not skip them: here accounting comes every three minutes.
+// Accounting comes every three minutes here. The simulator's nohz.rs runs through the days with a tick a second.
 #[test]
 fn case_15_a_reference_that_follows_the_only_task_stays_close_for_200_days() {
     for anchor in [Anchor::MinVruntime, Anchor::ZeroVruntime] {

@@ -60,6 +60,7 @@ pub fn machine(cpus: u32) -> SimConfig {
         fair_server: ServerSpec::default(),
         costs: Costs::ZERO,
         tick_skew: Ns(0),
+        nohz_full: vec![],
         groups: vec![],
         programs: vec![],
         tasks: vec![],
