@@ -30,6 +30,7 @@
 pub mod event;
 pub mod format;
 mod ftrace;
+pub mod payload;
 mod read;
 mod write;
 

@@ -7,7 +7,7 @@ use crate::Endian;
 pub enum FieldKind {
     /// One number or pointer of the field's size.
     Int,
-    /// `type name[n]`: elements side by side within the field.
+    /// `type name[n]`: elements side by side within the field. With a size of 0 (`char buf[]`) the rest of the payload.
     Array {
         /// Bytes of an element.
         element: u32,
@@ -108,6 +108,10 @@ impl Field {
     pub fn read_bytes<'a>(&self, payload: &'a [u8], endian: Endian) -> Option<&'a [u8]> {
         let fixed = self.fixed(payload)?;
         let base = match self.kind {
+            // `char buf[]` at the end: all that follows.
+            FieldKind::Array { .. } if self.size == 0 => {
+                return payload.get(self.offset as usize..);
+            }
             FieldKind::Int | FieldKind::Array { .. } => return Some(fixed),
             FieldKind::DataLoc { .. } => 0,
             FieldKind::RelLoc { .. } => self.offset as usize + self.size as usize,

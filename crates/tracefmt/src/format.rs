@@ -24,6 +24,9 @@ pub enum FormatError {
         /// The line.
         text: String,
     },
+    /// A number that no payload can carry.
+    #[error("ID: {0} has more than 16 bits")]
+    Id(u32),
     /// Longer than [`FORMAT_BYTES_MAX`].
     #[error("{0} bytes, at most {FORMAT_BYTES_MAX} are taken")]
     TooLong(usize),
@@ -94,12 +97,7 @@ impl EventFormat {
             None => (text, ""),
         };
         let name = value(head, "name:").ok_or(FormatError::Missing("name:"))?;
-        let id = value(head, "ID:").ok_or(FormatError::Missing("ID:"))?;
-        let id = id.parse().map_err(|_| FormatError::Line {
-            line: line_of(head, "ID:"),
-            what: "expected a number below 2^32",
-            text: format!("ID: {id}"),
-        })?;
+        let id = event_id(head)?;
         let mut fields = fields(head, long_size)?;
         // Common fields come first; a stable order keeps both groups as they stand.
         fields.sort_by_key(|field| !field.name.starts_with("common_"));
@@ -112,6 +110,19 @@ impl EventFormat {
             print_fmt: print_fmt.to_owned(),
             long_size,
         })
+    }
+
+    /// The number of the event alone, for sorting many texts before they are parsed.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the text is too long or has no number.
+    pub fn peek_id(text: &[u8]) -> Result<u32, FormatError> {
+        if text.len() > FORMAT_BYTES_MAX {
+            return Err(FormatError::TooLong(text.len()));
+        }
+        // The number stands in the second line.
+        let head = text.get(..text.len().min(1024)).unwrap_or_default();
+        event_id(&String::from_utf8_lossy(head))
     }
 
     /// Name without the subsystem.
@@ -172,6 +183,15 @@ impl fmt::Display for EventFormat {
             self.fields().len()
         )
     }
+}
+
+fn event_id(head: &str) -> Result<u32, FormatError> {
+    let id = value(head, "ID:").ok_or(FormatError::Missing("ID:"))?;
+    id.parse().map_err(|_| FormatError::Line {
+        line: line_of(head, "ID:"),
+        what: "expected a number below 2^32",
+        text: format!("ID: {id}"),
+    })
 }
 
 /// The rest of the first line that starts with a key.

@@ -423,7 +423,7 @@ mod tests {
             bytes
         };
         let mut out = put(ts, 8);
-        out.extend(put(words.len() as u64 * 4 | commit_flags, 8));
+        out.extend(put((words.len() as u64 * 4) | commit_flags, 8));
         for &word in words {
             out.extend(put(u64::from(word), 4));
         }

@@ -16,7 +16,8 @@ use self::prefix::{CPU_LIMIT, Flags, Time};
 use self::state::Letters;
 use crate::read::Tally;
 use crate::{
-    Event, EventKind, Format, ReadError, ReadReport, Reader, StateMapping, UnparsedReason,
+    Event, EventKind, Format, PrevState, ReadError, ReadReport, Reader, StateMapping,
+    UnparsedReason,
 };
 
 /// Longest line that is read, bytes; the kernel cuts its own at 8 KiB.
@@ -91,6 +92,22 @@ pub(crate) fn is_event_line(line: &[u8]) -> bool {
 /// Whether a line is a note of tracefs or trace-cmd. For telling formats apart.
 pub(crate) fn is_note(line: &[u8]) -> bool {
     notes::parse(line).is_some()
+}
+
+/// Reads `prev_state` out of the fields of a `sched_switch` line, and says how it was written. For payloads whose format
+/// description makes such a line.
+pub(crate) fn switch_state(fields: &[u8]) -> Option<(PrevState, StateMapping)> {
+    let mut names = Names {
+        // Old kernels print as trace-cmd's plugin does, but with their own letters.
+        plugin_letters: Letters::Kernel,
+        ..Names::default()
+    };
+    match fields::parse(b"sched_switch", fields, &mut names)? {
+        EventKind::SchedSwitch { prev_state, .. } => {
+            Some((prev_state, names.states.mappings().next()?))
+        }
+        _ => None,
+    }
 }
 
 /// Reader for the text of tracefs (`trace`, `trace_pipe`), `trace-cmd report` and systrace (plain or in its HTML page).

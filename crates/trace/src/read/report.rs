@@ -234,6 +234,16 @@ impl ReadReport {
         })
     }
 
+    /// Adds a sentence; one that is there already is not added twice.
+    pub(crate) fn remark(&mut self, text: String) {
+        if self.remarks.contains(&text) {
+        } else if self.remarks.len() < REMARKS_MAX {
+            self.remarks.push(text);
+        } else {
+            self.more_remarks += 1;
+        }
+    }
+
     /// Time between the earliest and the latest event, ns; 0 without events.
     #[must_use]
     pub fn span(&self) -> u64 {
@@ -404,13 +414,7 @@ impl Tally {
     /// Adds a sentence for the person who reads the report; one that is there already is not added twice.
     #[allow(dead_code, reason = "for the readers of binary formats")]
     pub(crate) fn remark(&mut self, text: impl Into<String>) {
-        let text = text.into();
-        if self.plain.remarks.contains(&text) {
-        } else if self.plain.remarks.len() < REMARKS_MAX {
-            self.plain.remarks.push(text);
-        } else {
-            self.plain.more_remarks += 1;
-        }
+        self.plain.remark(text.into());
     }
 
     /// Notes how `prev_state` was read.
