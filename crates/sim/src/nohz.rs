@@ -39,7 +39,8 @@ impl<S: Sink> Sim<S> {
         }
         let stop = self.can_stop_tick(cpu);
         let c = &mut self.cpus[cpu as usize];
-        if c.tick_armed && !(c.tick_stopped && !stop) {
+        let restart = c.tick_stopped && !stop;
+        if c.tick_armed && !restart {
             return;
         }
         c.tick_armed = true;
