@@ -21,16 +21,15 @@
 //! ms), run time comes from switches and not from `sched_stat_runtime` (which is summed up apart), and events out of
 //! order are sorted in a window first.
 
-mod machine;
 mod render;
 mod report;
-mod step;
+mod tally;
 
-pub use machine::LatencyAccumulator;
 pub use render::{Layout, RenderOptions};
 pub use report::{
     Anomalies, CpuTime, DelayStats, GroupBy, LatencyReport, LatencyRow, Summary, TaskLatency,
 };
+pub use tally::{LatencyAccumulator, LatencyTally};
 
 use serde::Serialize;
 

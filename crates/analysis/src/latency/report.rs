@@ -173,6 +173,9 @@ pub struct Anomalies {
     pub inferred_switches: u64,
     /// Tasks seen running on a CPU while they ran on another one by the events before.
     pub on_two_cpus: u64,
+    /// `sched_stat_runtime` of tasks that were not running by the events before. If such a task was waiting for a CPU,
+    /// its wait was not one and is left out.
+    pub runtime_without_switch: u64,
     /// CPU time between events that is neither a task's nor idle because of the above, ns, all CPUs.
     pub unattributed: u64,
     /// `sched_waking` of a task that was running. Normal: the waker was faster than the sleeper.
