@@ -3,4 +3,5 @@
 pub mod check;
 pub mod history;
 pub mod latency;
+pub mod load;
 pub mod order;
