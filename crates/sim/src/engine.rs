@@ -139,6 +139,8 @@ pub struct Sim<S: Sink> {
     /// Time of the last event.
     last_event: u64,
     checks: bool,
+    /// Whether an interrupt's own work is going on, for the flags of events.
+    pub(crate) in_irq: bool,
     /// When each limited group's quota is refilled next.
     refills: BTreeMap<GroupId, u64>,
     slack_armed: BTreeSet<GroupId>,
@@ -277,6 +279,7 @@ impl<S: Sink> Sim<S> {
             events: 0,
             last_event: 0,
             checks: cfg!(debug_assertions),
+            in_irq: false,
             refills: BTreeMap::new(),
             slack_armed: BTreeSet::new(),
             sink,
@@ -481,6 +484,14 @@ impl<S: Sink> Sim<S> {
     }
 
     fn happen(&mut self, cpu: u32, now: u64, event: Happening) -> Result<(), SimError> {
+        // All but these are interrupts; what the scheduler does at their end is none of them (`irq_exit`).
+        self.in_irq = !matches!(event, Happening::Poke | Happening::Start);
+        self.happen_in(cpu, now, event)?;
+        self.in_irq = false;
+        Ok(())
+    }
+
+    fn happen_in(&mut self, cpu: u32, now: u64, event: Happening) -> Result<(), SimError> {
         match event {
             Happening::Tick(seq) => self.tick(cpu, seq, now)?,
             Happening::HrTick(seq) => {
@@ -825,6 +836,7 @@ impl<S: Sink> Sim<S> {
                 irqs_off: true,
                 need_resched: need == Resched::Full,
                 need_resched_lazy: need == Resched::Lazy,
+                hardirq: self.in_irq,
                 ..CpuFlags::default()
             },
             kind,

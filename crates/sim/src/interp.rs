@@ -767,6 +767,8 @@ impl<S: Sink> Sim<S> {
             parent: Some(t),
         };
         let child = self.add_task(new);
+        // Its timers count from here.
+        self.tasks[child as usize].start = now;
         self.tasks[t as usize].children += 1;
         let (p, c) = (self.task_ref(t), self.task_ref(child));
         self.emit(
@@ -825,6 +827,10 @@ impl<S: Sink> Sim<S> {
     }
 
     fn set_sched(&mut self, cpu: u32, t: u32, s: Sched, now: u64) {
+        // As in the kernel, what is in force already changes nothing.
+        if self.tasks[t as usize].sched == s {
+            return;
+        }
         self.note_class(cpu);
         let (old, new) = (self.tasks[t as usize].class, class_of(s));
         let before = self.tasks[t as usize].sched;

@@ -102,6 +102,7 @@ impl<S: Sink> Sim<S> {
 
     /// End of an interrupt: the place where a request may be honoured.
     pub(crate) fn irq_exit(&mut self, cpu: u32, now: u64) -> Result<(), SimError> {
+        self.in_irq = false;
         let left = self.cpus[cpu as usize].irq_left;
         if left > 0 && self.cpus[cpu as usize].curr.is_some() {
             if self.pending(cpu) != Resched::None {
