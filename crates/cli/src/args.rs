@@ -88,6 +88,9 @@ pub(crate) struct RunArgs {
     /// Write the events to a file: a Perfetto trace (.pftrace, .perfetto-trace) or ftrace text (.txt).
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Put the fair class's own state at every step into the trace as well, for `schedlab explain` and `schedlab check`.
+    #[arg(long, requires = "trace")]
+    pub(crate) state: bool,
     /// One row per thread instead of per name.
     #[arg(long)]
     pub(crate) per_thread: bool,

@@ -1,7 +1,7 @@
 //! Charging run time, renewing deadlines and the decision to reschedule (reference section 3).
 
 use crate::class::{Class, Resched};
-use crate::hooks::{Hooks, Point, Reason};
+use crate::hooks::{Function, Hooks, Point, Reason};
 use crate::ids::{CpuId, EntityId, QueueId};
 use crate::profile::{Anchor, Feature, LagLimit, NrScope, Policy, Protection, TickRule};
 use crate::units::{Ns, Vns};
@@ -13,6 +13,7 @@ impl Class {
         self.set_clock(cpu, now);
         if let Some(t) = self.curr(cpu) {
             let q = self.ents[t.index()].queue;
+            h.inside(self, Function::TaskRuntime);
             self.update_curr(q, h);
         }
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::class::{BandwidthAttr, Class, Resched};
 use crate::enqueue::Counts;
 use crate::flags::{Dequeue, Enqueue};
-use crate::hooks::{Hooks, Reason};
+use crate::hooks::{Function, Hooks, Reason};
 use crate::ids::{CpuId, GroupId, QueueId, TaskId};
 use crate::load::Attach;
 use crate::profile::ThrottleRule;
@@ -266,6 +266,7 @@ impl Class {
                 if e.sched_delayed {
                     flags = flags | Dequeue::DELAYED;
                 }
+                h.inside(self, Function::Throttle);
                 self.dequeue_entity(above, se, flags, h);
                 emptying = self.queues[above.index()].load_weight == 0;
             } else {
@@ -353,6 +354,7 @@ impl Class {
             if joining {
                 let e = &self.ents[se.index()];
                 if e.sched_delayed {
+                    h.inside(self, Function::DequeueEntities);
                     self.dequeue_entity(above, se, Dequeue::SLEEP | Dequeue::DELAYED, h);
                 } else if e.on_rq {
                     joining = false;

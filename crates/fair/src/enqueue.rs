@@ -2,7 +2,7 @@
 
 use crate::class::{Class, TaskPolicy};
 use crate::flags::{Dequeue, Enqueue};
-use crate::hooks::{Hooks, Point};
+use crate::hooks::{Function, Hooks, Point};
 use crate::ids::{CpuId, EntityId, QueueId, TaskId};
 use crate::load::Attach;
 use crate::profile::{Feature, Policy};
@@ -147,6 +147,7 @@ impl Class {
         let mut level = Some(se);
         while let Some(s) = level {
             let q = self.ents[s.index()].queue;
+            h.inside(self, Function::DequeueEntities);
             if !self.dequeue_entity(q, s, flags, h) {
                 if is_task && s == se {
                     return false;
@@ -243,6 +244,7 @@ impl Class {
         flags: Enqueue,
         h: &mut H,
     ) {
+        h.inside(self, Function::EnqueueEntity(flags));
         h.point(self, Point::Enqueue, q, Some(se));
         let is_curr = self.queues[q.index()].curr == Some(se);
         let cfs = self.profile.policy == Policy::Cfs;
@@ -266,6 +268,8 @@ impl Class {
         } else {
             !is_curr
         } {
+            // A change of weight may have come between.
+            h.inside(self, Function::EnqueueEntity(flags));
             self.place_entity(q, se, flags, h);
         }
         self.account_enqueue(q, se);
@@ -313,6 +317,7 @@ impl Class {
         h: &mut H,
     ) -> bool {
         let sleep = flags.has(Dequeue::SLEEP);
+        h.inside(self, Function::DequeueEntity(flags));
         self.update_curr(q, h);
         self.clear_buddies(se);
         let may_delay = sleep
@@ -405,6 +410,7 @@ impl Class {
     /// The end of a delay by a wakeup (section 6.2).
     pub(crate) fn requeue_delayed<H: Hooks>(&mut self, se: EntityId, h: &mut H) {
         let q = self.ents[se.index()].queue;
+        h.inside(self, Function::RequeueDelayed);
         let (zero, monotonic) = (
             self.feat(Feature::DelayZero),
             self.profile.delayed_lag_monotonic,

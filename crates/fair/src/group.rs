@@ -2,7 +2,7 @@
 
 use crate::class::{Class, Resched, TaskPolicy, clamp_slice, task_load};
 use crate::flags::Enqueue;
-use crate::hooks::{Hooks, Point, Reason};
+use crate::hooks::{Function, Hooks, Point, Reason};
 use crate::ids::{CpuId, EntityId, GroupId, QueueId, TaskId};
 use crate::profile::{Policy, ReweightRule};
 use crate::units::{Ns, trunc_div};
@@ -41,6 +41,7 @@ impl Class {
     /// Changes an entity's weight, keeping its lag and its request as the profile does (section 7).
     pub(crate) fn reweight_entity<H: Hooks>(&mut self, se: EntityId, load: Load, h: &mut H) {
         let q = self.ents[se.index()].queue;
+        h.inside(self, Function::ReweightEntity);
         let is_curr = self.queues[q.index()].curr == Some(se);
         let on_rq = self.ents[se.index()].on_rq;
         let old = self.ents[se.index()].load;

@@ -1,6 +1,7 @@
 //! What a caller may watch or decide while the class works.
 
 use crate::class::{Class, Resched};
+use crate::flags::{Dequeue, Enqueue, Wake};
 use crate::ids::{CpuId, EntityId, GroupId, QueueId, TaskId};
 use crate::units::Ns;
 use crate::weight::Weight;
@@ -35,6 +36,51 @@ pub enum Point {
     Requeue,
 }
 
+/// A function of the kernel whose steps come next: what a recording shows as their caller, with the call's flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Function {
+    /// `enqueue_entity`.
+    EnqueueEntity(Enqueue),
+    /// `dequeue_entity`.
+    DequeueEntity(Dequeue),
+    /// `dequeue_entities`, around [`Function::DequeueEntity`].
+    DequeueEntities,
+    /// `throttle_cfs_rq`, around [`Function::DequeueEntity`].
+    Throttle,
+    /// `requeue_delayed_entity`.
+    RequeueDelayed,
+    /// `reweight_entity`.
+    ReweightEntity,
+    /// `pick_task_fair`.
+    PickTask,
+    /// `pick_next_task_fair`, which puts and sets where one fair task follows another.
+    PickNextTask,
+    /// `set_next_task_fair`.
+    SetNextTask,
+    /// `put_prev_task_fair`.
+    PutPrevTask,
+    /// `put_prev_entity`, inside one of the last three.
+    PutPrevEntity,
+    /// `check_preempt_wakeup_fair` begins.
+    WakeupPreempt {
+        /// CPU of the check.
+        cpu: CpuId,
+        /// Who woke up.
+        wakee: TaskId,
+        /// How.
+        flags: Wake,
+    },
+    /// `task_tick_fair` begins on this CPU.
+    Tick(CpuId),
+    /// `entity_tick`, once a level.
+    EntityTick,
+    /// `yield_task_fair` begins on this CPU.
+    Yield(CpuId),
+    /// `task_sched_runtime`: run time is read.
+    TaskRuntime,
+}
+
 /// Why a reschedule was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
@@ -64,6 +110,11 @@ pub trait Hooks {
     /// Called at each [`Point`]. `queue` is the level; `se` is the entity concerned, if there is one.
     fn point(&mut self, class: &Class, point: Point, queue: QueueId, se: Option<EntityId>) {
         let _ = (class, point, queue, se);
+    }
+
+    /// The next steps are made inside `function`.
+    fn inside(&mut self, class: &Class, function: Function) {
+        let _ = (class, function);
     }
 
     /// The weight a group entity gets now; `computed` is what section 10.3 yields.

@@ -126,7 +126,7 @@ pub use bandwidth::Bandwidth;
 pub use class::{BandwidthAttr, Class, Group, GroupAttr, Resched, Rq, TaskAttr, TaskPolicy};
 pub use entity::Entity;
 pub use flags::{Dequeue, Enqueue, Wake};
-pub use hooks::{Hooks, Point, Reason};
+pub use hooks::{Function, Hooks, Point, Reason};
 pub use ids::{CpuId, EntityId, GroupId, QueueId, TaskId};
 pub use profile::{Feature, Features, Profile};
 pub use queue::{Overflow, Queue};

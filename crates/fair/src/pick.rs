@@ -2,7 +2,7 @@
 
 use crate::class::Class;
 use crate::flags::Dequeue;
-use crate::hooks::{Hooks, Point};
+use crate::hooks::{Function, Hooks, Point};
 use crate::ids::{CpuId, EntityId, QueueId, TaskId};
 use crate::load::Attach;
 use crate::profile::{BuddyPick, Feature, Policy, Protection};
@@ -19,6 +19,7 @@ impl Class {
                 return None;
             }
             loop {
+                h.inside(self, Function::PickTask);
                 if self.running_on(q).is_some() {
                     self.update_curr(q, h);
                 }
@@ -63,6 +64,7 @@ impl Class {
         if prev == next {
             return;
         }
+        h.inside(self, Function::PickNextTask);
         let (mut se, mut pse) = (next, prev);
         while self.ents[se.index()].queue != self.ents[pse.index()].queue {
             let (d, pd) = (self.ents[se.index()].depth, self.ents[pse.index()].depth);
@@ -82,6 +84,7 @@ impl Class {
     /// Puts the current fair task back, at every level, because another class takes the CPU.
     pub fn put_prev_task<H: Hooks>(&mut self, cpu: CpuId, t: TaskId, now: Ns, h: &mut H) {
         self.set_clock(cpu, now);
+        h.inside(self, Function::PutPrevTask);
         let mut level = Some(t.entity());
         while let Some(se) = level {
             self.put_prev_entity(se, h);
@@ -110,6 +113,7 @@ impl Class {
         h: &mut H,
     ) {
         self.set_clock(cpu, now);
+        h.inside(self, Function::SetNextTask);
         let mut level = Some(t.entity());
         while let Some(se) = level {
             self.set_next_entity(se, picked, h);
@@ -142,6 +146,7 @@ impl Class {
     pub(crate) fn put_prev_entity<H: Hooks>(&mut self, se: EntityId, h: &mut H) {
         let q = self.ents[se.index()].queue;
         if self.ents[se.index()].on_rq {
+            h.inside(self, Function::PutPrevEntity);
             self.update_curr(q, h);
         }
         self.check_runtime(q, h);

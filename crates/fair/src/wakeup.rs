@@ -2,7 +2,7 @@
 
 use crate::class::{Class, TaskPolicy};
 use crate::flags::{Dequeue, Wake};
-use crate::hooks::{Hooks, Reason};
+use crate::hooks::{Function, Hooks, Reason};
 use crate::ids::{CpuId, EntityId, QueueId, TaskId};
 use crate::profile::{Feature, SyncSince, WakeupRule};
 use crate::units::Ns;
@@ -19,6 +19,7 @@ impl Class {
     ) {
         self.set_clock(cpu, now);
         let Some(curr) = self.curr(cpu) else { return };
+        h.inside(self, Function::WakeupPreempt { cpu, wakee, flags });
         let (se, pse) = (curr.entity(), wakee.entity());
         if se == pse || self.stopped_hierarchy(self.ents[pse.index()].queue) {
             return;

@@ -1,7 +1,7 @@
 //! `sched_yield` and `yield_to`: five variants side by side (reference section 9).
 
 use crate::class::Class;
-use crate::hooks::Hooks;
+use crate::hooks::{Function, Hooks};
 use crate::ids::{CpuId, TaskId};
 use crate::profile::{Feature, YieldRule};
 use crate::units::Ns;
@@ -14,6 +14,7 @@ impl Class {
     pub fn yield_task<H: Hooks>(&mut self, cpu: CpuId, now: Ns, h: &mut H) {
         self.set_clock(cpu, now);
         let Some(curr) = self.curr(cpu) else { return };
+        h.inside(self, Function::Yield(cpu));
         if self.nr_running(cpu) == 1 {
             return;
         }
@@ -78,6 +79,7 @@ impl Class {
     pub fn task_tick<H: Hooks>(&mut self, cpu: CpuId, now: Ns, h: &mut H) {
         self.set_clock(cpu, now);
         let Some(curr) = self.curr(cpu) else { return };
+        h.inside(self, Function::Tick(cpu));
         let mut level = Some(curr.entity());
         while let Some(se) = level {
             self.entity_tick(se, h);
@@ -88,6 +90,7 @@ impl Class {
 
     fn entity_tick<H: Hooks>(&mut self, se: crate::EntityId, h: &mut H) {
         let q = self.ents[se.index()].queue;
+        h.inside(self, Function::EntityTick);
         self.update_curr(q, h);
         self.update_load_avg(q, se, crate::load::Attach::No, true);
         self.update_group_weight(se, h);

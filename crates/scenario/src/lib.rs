@@ -63,7 +63,7 @@ pub use machine::{CpuPlace, Machine, Siblings};
 pub use overrides::Overrides;
 pub use plan::{GroupPlan, Plan, Quota};
 pub use rtapp::RtApp;
-pub use run::{Figure, RunOutcome};
+pub use run::{Figure, RunOptions, RunOutcome};
 pub use run_study::{StudyError, run_study};
 pub use scenario::Scenario;
 pub use study::{Study, Variant};

@@ -24,6 +24,13 @@ pub struct Figure {
     pub role: Role,
 }
 
+/// What is traced beside the kernel's tracepoints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RunOptions {
+    /// The fair class's own state at every step, and what only a simulator knows (`docs/formats/state-recording.md`).
+    pub state: bool,
+}
+
 /// What a run tells.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunOutcome {
@@ -141,15 +148,28 @@ impl Scenario {
     ///
     /// # Errors
     /// If the simulation cannot begin or go on ([`SimError`]).
-    pub fn run(&self, mut sink: impl FnMut(&Event)) -> Result<RunOutcome, SimError> {
+    pub fn run(&self, sink: impl FnMut(&Event)) -> Result<RunOutcome, SimError> {
+        self.run_with(RunOptions::default(), sink)
+    }
+
+    /// The same, with a say in what is traced.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    pub fn run_with(
+        &self,
+        options: RunOptions,
+        mut sink: impl FnMut(&Event),
+    ) -> Result<RunOutcome, SimError> {
         let mut latency = LatencyAccumulator::new(LatencyOptions::default());
         let mut stopwatch = Stopwatch::default();
-        let result = Sim::new(self.config(), |event: &Event| {
+        let mut sim = Sim::new(self.config(), |event: &Event| {
             latency.push(event);
             stopwatch.push(event);
             sink(event);
-        })?
-        .run()?;
+        })?;
+        sim.set_state_records(options.state);
+        let result = sim.run()?;
         let latency = latency.finish();
         let workload_time = self.workload.as_ref().and_then(|_| stopwatch.time());
         let figures = self.figures(&result, &latency, workload_time);

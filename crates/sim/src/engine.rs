@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_fair::profile::ThrottleRule;
 use schedlab_fair::{
-    Class, CpuId, GroupAttr, GroupId, Hooks, Ns, QueueId, Reason, Resched, TaskAttr, TaskId,
-    TaskPolicy,
+    Class, CpuId, EntityId, Function, GroupAttr, GroupId, Hooks, Ns, Point, QueueId, Reason,
+    Resched, TaskAttr, TaskId, TaskPolicy,
 };
 use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
 
@@ -22,6 +22,7 @@ use crate::state::{
     Ahead, Aheads, Barrier, Channel, ClassOf, Cpu, CpuSet, CpuTimes, Doing, Kernel, Life, Lock,
     Retry, Sem, Task, TaskStats,
 };
+use crate::state_log::{self, StateLog};
 
 /// Takes the events of a simulation as they happen.
 pub trait Sink {
@@ -80,9 +81,23 @@ pub(crate) struct Notes {
     reasons: BTreeMap<(Reason, Option<u16>), u64>,
     /// Depth of each queue.
     depths: Vec<u16>,
+    /// Records of the class's state, if they are asked for.
+    pub(crate) state: Option<Box<StateLog>>,
 }
 
 impl Hooks for Notes {
+    fn point(&mut self, class: &Class, point: Point, queue: QueueId, se: Option<EntityId>) {
+        if let Some(state) = &mut self.state {
+            state.point(class, point, queue, se);
+        }
+    }
+
+    fn inside(&mut self, class: &Class, function: Function) {
+        if let Some(state) = &mut self.state {
+            state.inside(class, function);
+        }
+    }
+
     fn charged(&mut self, _class: &Class, task: TaskId, delta: Ns) {
         self.charged.push((task, delta.0));
     }
@@ -91,7 +106,10 @@ impl Hooks for Notes {
         self.periods.push((group, period.0));
     }
 
-    fn resched(&mut self, cpu: CpuId, _kind: Resched, reason: Reason, queue: Option<QueueId>) {
+    fn resched(&mut self, cpu: CpuId, kind: Resched, reason: Reason, queue: Option<QueueId>) {
+        if let Some(state) = &mut self.state {
+            state.resched(cpu, kind, reason);
+        }
         let depth = queue.and_then(|q| self.depths.get(q.index()).copied());
         *self.reasons.entry((reason, depth)).or_default() += 1;
         if cpu.0 != self.local {
@@ -342,6 +360,9 @@ impl<S: Sink> Sim<S> {
             self.by_entity.resize(entity + 1, u32::MAX);
         }
         self.by_entity[entity] = index;
+        if let Some(state) = &mut self.notes.state {
+            state.name_entity(new.fair.entity(), pid);
+        }
         self.tasks.push(Task {
             comm: Comm::new(new.comm),
             name: new.comm.to_string(),
@@ -405,6 +426,7 @@ impl<S: Sink> Sim<S> {
                 }
             }
             self.interrupt_others(now)?;
+            self.emit_state(now);
             if self.checks {
                 self.verify(cpu)?;
             }
@@ -560,6 +582,20 @@ impl<S: Sink> Sim<S> {
     pub fn set_checks(&mut self, on: bool) {
         self.class.set_checks(on);
         self.checks = on;
+    }
+
+    /// Emits the fair class's state at every step, and what only a simulator knows, beside the tracepoints: the
+    /// records of `docs/formats/state-recording.md`. What is simulated stays the same.
+    pub fn set_state_records(&mut self, on: bool) {
+        self.notes.state = on.then(|| Box::new(StateLog::new()));
+        if let Some(state) = &mut self.notes.state {
+            for t in &self.tasks {
+                state.name_entity(t.fair.entity(), t.pid);
+            }
+            let (profile, hz) = (self.class.profile(), self.config.hz);
+            let text = state_log::settings(&self.class, profile, hz, self.cpus.len());
+            state.push(&self.class, CpuId(0), "tracing_mark_write", text);
+        }
     }
 
     /// A group that has got runtime back while others of it wait arms its slack timer, unless a refill is near.
@@ -750,6 +786,7 @@ impl<S: Sink> Sim<S> {
 
     /// Performs what the class said during its last operation.
     pub(crate) fn told(&mut self, now: u64) {
+        self.emit_state(now);
         if self.notes.charged.is_empty() && self.notes.periods.is_empty() {
             return;
         }
@@ -809,6 +846,10 @@ impl<S: Sink> Sim<S> {
                 self.irq_exit(cpu, now)?;
             } else if !self.cpus[cpu as usize].ipi_pending {
                 self.cpus[cpu as usize].ipi_pending = true;
+                let local = self.notes.local.min(self.cpus.len() as u32 - 1);
+                self.fact(local, "ipi_send_cpu", |_| {
+                    format!("cpu={cpu} callsite=resched_curr callback=scheduler_ipi")
+                });
                 self.agenda
                     .push(now + delay, Rank::Interrupt, cpu, Happening::Interrupt);
             }
@@ -816,7 +857,42 @@ impl<S: Sink> Sim<S> {
         Ok(())
     }
 
+    /// A fact that no tracepoint tells, for traces with state records.
+    pub(crate) fn fact(
+        &mut self,
+        cpu: u32,
+        name: &'static str,
+        fields: impl FnOnce(&Self) -> String,
+    ) {
+        if self.notes.state.is_some() {
+            let text = fields(self);
+            if let Some(state) = &mut self.notes.state {
+                state.push(&self.class, CpuId(cpu), name, text);
+            }
+        }
+    }
+
+    /// Emits the records that have gathered.
+    pub(crate) fn emit_state(&mut self, now: u64) {
+        let Some(state) = &mut self.notes.state else {
+            return;
+        };
+        for line in std::mem::take(&mut state.lines) {
+            let kind = EventKind::Other {
+                name: line.name.to_string(),
+                fields: line.fields,
+            };
+            self.deliver(line.cpu, now, line.resched, kind);
+        }
+    }
+
     pub(crate) fn emit(&mut self, cpu: u32, now: u64, kind: EventKind) {
+        self.emit_state(now);
+        let need = self.class.resched(CpuId(cpu));
+        self.deliver(cpu, now, need, kind);
+    }
+
+    fn deliver(&mut self, cpu: u32, now: u64, need: Resched, kind: EventKind) {
         self.events += 1;
         self.last_event = now;
         let (pid, comm) = match self.cpus[cpu as usize].curr {
@@ -826,7 +902,6 @@ impl<S: Sink> Sim<S> {
             }
             None => (0, swapper(cpu)),
         };
-        let need = self.class.resched(CpuId(cpu));
         let event = Event {
             ts: now,
             cpu,

@@ -11,6 +11,7 @@ use crate::preempt::Place;
 use crate::program::{LockKind, Mode, Sched};
 use crate::sched::Entry;
 use crate::state::{Ahead, ClassOf, CpuSet, Doing, Kernel, Life, Retry, Task};
+use crate::state_log;
 
 /// Steps of one task without time passing before its program counts as stuck.
 const STEPS_LIMIT: u64 = 1_000_000;
@@ -125,6 +126,7 @@ impl<S: Sink> Sim<S> {
             l.owner = Some(t);
             l.spinners.retain(|&s| s != t);
             let last = l.last_cpu;
+            self.contention_ends(t, lock);
             let handoff = self.line_cost(last, cpu) * 3 / 2;
             let task = &mut self.tasks[t as usize];
             task.doing = Doing::Nothing;
@@ -657,9 +659,12 @@ impl<S: Sink> Sim<S> {
         let l = &mut self.locks[lock as usize];
         if l.owner.is_none() {
             l.owner = Some(t);
+            self.contention_ends(t, lock);
             self.tasks[t as usize].overhead += self.config.costs.lock;
             return Step::Next;
         }
+        self.contention_begins(t, lock);
+        let l = &mut self.locks[lock as usize];
         let left = match l.kind {
             LockKind::Sleep => {
                 if !l.waiters.contains(&t) {
@@ -682,15 +687,50 @@ impl<S: Sink> Sim<S> {
         let l = &mut self.locks[lock as usize];
         let step = if l.owner.is_none() {
             l.owner = Some(t);
+            self.contention_ends(t, lock);
             self.tasks[t as usize].overhead += self.config.costs.lock;
             Step::Next
         } else {
+            self.contention_begins(t, lock);
+            let l = &mut self.locks[lock as usize];
             if !l.waiters.contains(&t) {
                 l.waiters.push_back(t);
             }
             Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Relock(lock))
         };
         self.finish_step(cpu, t, now, step)
+    }
+
+    /// For traces with state records: a task begins to wait for a lock, unless it does so already.
+    fn contention_begins(&mut self, t: u32, lock: u32) {
+        let Some(state) = &mut self.notes.state else {
+            return;
+        };
+        if state.contending.insert(t) {
+            self.fact(self.tasks[t as usize].cpu, "contention_begin", |sim| {
+                let l = &sim.locks[lock as usize];
+                let kind = if l.kind == LockKind::Sleep {
+                    "MUTEX"
+                } else {
+                    "SPIN"
+                };
+                let owner = l.owner.map_or(0, |o| sim.tasks[o as usize].pid);
+                let at = state_log::lock_address(lock);
+                format!("0x{at:x} (flags={kind}) owner={owner}")
+            });
+        }
+    }
+
+    /// The same for its end.
+    fn contention_ends(&mut self, t: u32, lock: u32) {
+        let Some(state) = &mut self.notes.state else {
+            return;
+        };
+        if state.contending.remove(&t) {
+            self.fact(self.tasks[t as usize].cpu, "contention_end", |_| {
+                format!("0x{:x} (ret=0)", state_log::lock_address(lock))
+            });
+        }
     }
 
     fn unlock(&mut self, t: u32, lock: u32, now: u64) -> Result<(), SimError> {
@@ -905,6 +945,7 @@ impl<S: Sink> Sim<S> {
         let stays = allowed.has(cpu);
         self.tasks[t as usize].allowed = allowed;
         self.tasks[t as usize].restricted = true;
+        self.tell_cpus(t, cpu);
         if stays {
             return Ok(Step::Next);
         }

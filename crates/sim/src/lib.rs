@@ -95,6 +95,7 @@ mod rt;
 mod sched;
 mod server;
 mod state;
+mod state_log;
 mod verify;
 
 pub use config::{CpuSite, GroupSpec, PreemptModel, SimConfig, SimError};

@@ -9,6 +9,7 @@ use crate::order::Rank;
 use crate::preempt::{Place, honoured};
 use crate::program::Mode;
 use crate::state::{ClassOf, Doing, Life};
+use crate::state_log;
 
 /// Why the scheduler is entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -468,6 +469,9 @@ impl<S: Sink> Sim<S> {
             self.tasks[t as usize].life = Life::Waking;
             self.cpus[cpu as usize].ipi_pending = true;
             let at = now + costs.ipi + costs.idle_exit;
+            self.fact(local, "ipi_send_cpu", |_| {
+                format!("cpu={cpu} callsite=ttwu_queue_wakelist callback=sched_ttwu_pending")
+            });
             self.agenda.push(
                 at,
                 Rank::Interrupt,
@@ -538,6 +542,7 @@ impl<S: Sink> Sim<S> {
         let task = &mut self.tasks[t as usize];
         task.cpu = cpu;
         task.start = now;
+        self.tell_cpus(t, cpu);
         self.enqueue(t, cpu, Enqueue::INITIAL, now);
         let task = self.task_ref(t);
         let local = match parent {
@@ -553,6 +558,16 @@ impl<S: Sink> Sim<S> {
             },
         );
         self.check_preempt(cpu, t, Wake::FORK, now);
+    }
+
+    /// Where a task may run: no tracepoint tells.
+    pub(crate) fn tell_cpus(&mut self, t: u32, cpu: u32) {
+        self.fact(cpu, "task_cpus", |sim| {
+            let task = &sim.tasks[t as usize];
+            let all = sim.cpus.len() as u32;
+            let allowed: Vec<u32> = (0..all).filter(|&c| task.allowed.has(c)).collect();
+            format!("pid={} cpus={}", task.pid, state_log::cpu_list(&allowed))
+        });
     }
 
     /// Class order first, then the class's own rule (section 8).

@@ -1,6 +1,7 @@
 //! The description beside a recording (`meta.json`): the settings in force.
 
 use schedlab_fair::{Features, Ns, Profile};
+use schedlab_trace::event::{Event, EventKind};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -32,7 +33,18 @@ pub enum MetaError {
     /// A switch that no profile has.
     #[error("settings: unknown scheduler feature `{0}` (schedlab list features)")]
     Feature(String),
+    /// The mark of a simulation that cannot be read.
+    #[error("mark of the simulation: `{word}`: expected {expected}")]
+    Mark {
+        /// The word.
+        word: String,
+        /// What belongs there.
+        expected: String,
+    },
 }
+
+/// What the mark at the beginning of a simulated trace with state records begins with.
+const MARK: &str = "schedlab: ";
 
 impl CheckOptions {
     /// Reads the options out of a recording's description.
@@ -68,6 +80,54 @@ impl CheckOptions {
                     key: "settings, hz".to_string(),
                     expected: "ticks a second",
                 })?;
+            }
+        }
+        Ok(options)
+    }
+
+    /// Reads the mark that a simulation puts at the beginning of a trace with state records; `None`: it is another
+    /// mark.
+    ///
+    /// # Errors
+    ///
+    /// A profile, switch or value that does not exist.
+    pub fn from_mark(event: &Event) -> Option<Result<Self, MetaError>> {
+        match &event.kind {
+            EventKind::Other { name, fields } if name == "tracing_mark_write" => {
+                Some(Self::from_mark_text(fields.trim().strip_prefix(MARK)?))
+            }
+            _ => None,
+        }
+    }
+
+    fn from_mark_text(text: &str) -> Result<Self, MetaError> {
+        let mut options = Self {
+            kernels_min_slice: false,
+            ..Self::default()
+        };
+        for word in text.split_ascii_whitespace() {
+            let wrong = |expected: &str| MetaError::Mark {
+                word: word.to_string(),
+                expected: expected.to_string(),
+            };
+            let (name, value) = word.split_once('=').ok_or_else(|| wrong("name=value"))?;
+            match name {
+                "profile" => {
+                    options.profile = Profile::by_name(value)
+                        .ok_or_else(|| wrong("a profile (schedlab list profiles)"))?;
+                }
+                "hz" => {
+                    options.hz = value
+                        .parse()
+                        .ok()
+                        .filter(|hz| (1..=10_000).contains(hz))
+                        .ok_or_else(|| wrong("1 to 10000 ticks a second"))?;
+                }
+                "cpus" => {}
+                name => options
+                    .profile
+                    .set(name, value)
+                    .map_err(|e| wrong(&e.to_string()))?,
             }
         }
         Ok(options)
@@ -128,6 +188,23 @@ mod tests {
         assert!(!o.profile.features.has(Feature::PlaceLag));
         assert_eq!(o.profile.tunables.base_slice, Some(Ns(6_000_000)));
         assert_eq!(o.hz, 1000);
+    }
+
+    #[test]
+    fn reads_the_mark_of_a_simulation() {
+        let read = CheckOptions::from_mark_text;
+        let o =
+            read("profile=6.17 hz=1000 cpus=8 base_slice=2800000ns RUN_TO_PARITY=off nr_scope=rq")
+                .unwrap();
+        assert_eq!((o.profile.name, o.hz), ("6.17", 1000));
+        assert_eq!(o.profile.tunables.base_slice, Some(Ns(2_800_000)));
+        assert!(!o.profile.features.has(Feature::RunToParity));
+        assert!(!o.kernels_min_slice);
+        let err = |text| read(text).unwrap_err().to_string();
+        assert!(err("profile=5.4").contains("list profiles"));
+        assert!(err("hz=0").contains("1 to 10000"));
+        assert!(err("nonsense").contains("name=value"));
+        assert!(err("nr_scope=none").contains("one of"));
     }
 
     #[test]

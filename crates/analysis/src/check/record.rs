@@ -126,9 +126,11 @@ pub enum Field {
     Wakee,
     /// Current pid in a wakeup check.
     CurrPid,
+    /// End of the protection (6.17 and later).
+    Vprot,
 }
 
-const NAMES: [(&str, Field); 22] = [
+const NAMES: [(&str, Field); 23] = [
     ("cfs", Field::Cfs),
     ("se", Field::Se),
     ("grp", Field::Grp),
@@ -151,6 +153,7 @@ const NAMES: [(&str, Field); 22] = [
     ("neww", Field::Neww),
     ("wakee", Field::Wakee),
     ("curr", Field::CurrPid),
+    ("vprot", Field::Vprot),
 ];
 
 impl Field {
@@ -168,12 +171,16 @@ pub struct Record {
     pub number: u64,
     /// Time of the event, ns.
     pub ts: u64,
+    /// CPU of the event.
+    pub cpu: u32,
     /// Kind.
     pub kind: Kind,
     /// Function that made the call, without offset, where the probe tells.
     pub caller: Caller,
-    /// `NEED_RESCHED` at the event.
+    /// `NEED_RESCHED` or `NEED_RESCHED_LAZY` at the event.
     pub need_resched: bool,
+    /// Only the lazy one.
+    pub lazy: bool,
     /// It is a `sched_switch`.
     pub switch: bool,
     /// It is a `sched_wakeup`.
@@ -181,7 +188,7 @@ pub struct Record {
     /// It is a mark that debugfs is read from here on (`true`) or was read to here (`false`).
     pub snapshot: Option<bool>,
     present: u32,
-    values: [u64; 22],
+    values: [u64; 23],
 }
 
 /// Callers that matter for telling operations apart.
@@ -251,14 +258,16 @@ impl Record {
         let mut rec = Self {
             number,
             ts: event.ts,
+            cpu: event.cpu,
             kind: Kind::Other,
             caller: Caller::Other,
-            need_resched: event.flags.need_resched,
+            need_resched: event.flags.need_resched || event.flags.need_resched_lazy,
+            lazy: event.flags.need_resched_lazy && !event.flags.need_resched,
             switch: matches!(event.kind, EventKind::SchedSwitch { .. }),
             wakeup: matches!(event.kind, EventKind::SchedWakeup { .. }),
             snapshot: None,
             present: 0,
-            values: [0; 22],
+            values: [0; 23],
         };
         let EventKind::Other { name, fields } = &event.kind else {
             return Some(rec);

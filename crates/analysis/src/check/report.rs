@@ -80,6 +80,22 @@ impl CheckReport {
         self.differences == 0 && self.total() > 0
     }
 
+    /// Adds what the check of another CPU found.
+    pub(super) fn add(&mut self, other: Self) {
+        for (mine, theirs) in [
+            (&mut self.checks, other.checks),
+            (&mut self.undecided, other.undecided),
+            (&mut self.inputs, other.inputs),
+        ] {
+            for (what, n) in theirs {
+                *mine.entry(what).or_default() += n;
+            }
+        }
+        self.differences += other.differences;
+        let room = KEEP.saturating_sub(self.first.len());
+        self.first.extend(other.first.into_iter().take(room));
+    }
+
     /// The report as text, at most 100 columns.
     #[must_use]
     pub fn text(&self, name: &str) -> String {

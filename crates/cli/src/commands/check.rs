@@ -78,13 +78,17 @@ fn name_of(file: &Path) -> String {
 }
 
 fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
-    let options = options(file, args)?;
+    let mut options = options(file, args)?;
     let mut reader = schedlab_trace::open(file)?;
     let mut records = Vec::new();
     let mut number = 0;
     for event in &mut reader {
         let event = event?;
         number += 1;
+        if let Some(told) = CheckOptions::from_mark(&event) {
+            let told = told.with_context(|| format!("{}: event {number}", file.display()))?;
+            options = with_arguments(told, args)?;
+        }
         match Record::read(number, &event) {
             Some(r) => records.push(r),
             None => bail!(
@@ -107,13 +111,18 @@ fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
 
 fn options(file: &Path, args: &CheckArgs) -> Result<CheckOptions> {
     let meta = file.with_file_name("meta.json");
-    let mut options = if meta.exists() {
+    let options = if meta.exists() {
         let text = std::fs::read_to_string(&meta)
             .with_context(|| format!("cannot read {}", meta.display()))?;
         CheckOptions::from_meta(&text).with_context(|| format!("{}", meta.display()))?
     } else {
         CheckOptions::default()
     };
+    with_arguments(options, args)
+}
+
+/// What the command line says counts more than what is written beside or in the trace.
+fn with_arguments(mut options: CheckOptions, args: &CheckArgs) -> Result<CheckOptions> {
     if let Some(name) = &args.profile {
         let chosen = profile(name)?;
         let base = options.profile.tunables.base_slice;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use schedlab_scenario::{Overrides, RunOutcome, Scenario};
+use schedlab_scenario::{Overrides, RunOptions, RunOutcome, Scenario};
 use schedlab_trace::{
     Event, FtraceTextOptions, FtraceTextWriter, PerfettoOptions, PerfettoWriter, TimeDigits,
     TraceWriter,
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let mut trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
     let begin = Instant::now();
     let mut failed = None;
-    let outcome = scenario.run(|event| {
+    let outcome = scenario.run_with(RunOptions { state: args.state }, |event| {
         if let (Some(t), None) = (&mut trace, &failed) {
             failed = t.write(event).err();
         }
