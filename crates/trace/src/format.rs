@@ -31,7 +31,7 @@ impl Format {
     /// Whether [`open`](crate::open) has a reader for it.
     #[must_use]
     pub fn is_readable(self) -> bool {
-        self == Self::FtraceText
+        matches!(self, Self::FtraceText | Self::Perfetto)
     }
 
     /// Tells the format of uncompressed data from its beginning, `None` if it is none of ours.

@@ -31,12 +31,14 @@ pub mod event;
 pub mod format;
 mod ftrace;
 pub mod payload;
+mod perfetto;
 mod read;
 mod write;
 
 pub use event::{Comm, CpuFlags, Event, EventKind, Pid, PrevState, TaskRef};
 pub use format::{Compression, Format};
 pub use ftrace::FtraceTextReader;
+pub use perfetto::PerfettoReader;
 pub use read::{
     CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason, open,
     open_stream,

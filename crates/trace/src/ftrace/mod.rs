@@ -14,7 +14,7 @@ pub(crate) use self::page::begins_page;
 use self::page::{Page, PageLine};
 use self::prefix::{CPU_LIMIT, Flags, Time};
 use self::state::Letters;
-use crate::read::Tally;
+use crate::read::{LineEnd, Lines, Tally};
 use crate::{
     Event, EventKind, Format, PrevState, ReadError, ReadReport, Reader, StateMapping,
     UnparsedReason,
@@ -115,10 +115,8 @@ pub(crate) fn switch_state(fields: &[u8]) -> Option<(PrevState, StateMapping)> {
 /// Holds one line at a time. A line past 64 KiB is skipped and counted. A last line without a line feed is taken only
 /// if nothing can be missing from it (see `docs/formats/ftrace-text.md`), otherwise it is counted as cut.
 pub struct FtraceTextReader<R> {
-    input: R,
+    lines: Lines<R>,
     name: String,
-    /// Start of a line whose end was not yet in the buffer.
-    carry: Vec<u8>,
     tally: Tally,
     names: Names,
     page: Page,
@@ -131,9 +129,8 @@ impl<R: BufRead> FtraceTextReader<R> {
     /// Give a buffer of 64 KiB or more for speed.
     pub fn new(input: R, name: &str) -> Self {
         Self {
-            input,
+            lines: Lines::new(input, LINE_MAX),
             name: name.to_owned(),
-            carry: Vec::new(),
             tally: Tally::default(),
             names: Names::default(),
             page: Page::default(),
@@ -143,90 +140,61 @@ impl<R: BufRead> FtraceTextReader<R> {
 
     fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
         loop {
-            let buffer = match self.input.fill_buf() {
-                Ok(buffer) => buffer,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(source) => {
-                    if !self.carry.is_empty() {
-                        self.tally.plain.lines += 1;
-                        self.tally.unparsed(UnparsedReason::Truncated, &self.carry);
-                    }
-                    return Err(ReadError::Io {
-                        file: self.name.clone(),
-                        line: self.tally.plain.lines,
-                        events: self.tally.plain.events,
-                        source,
-                    });
+            let Self {
+                lines,
+                tally,
+                names,
+                page,
+                name,
+                ..
+            } = self;
+            let taken = lines.next(|line, end| {
+                tally.plain.lines += 1;
+                let mut outcome = take_line(line, page, tally, names);
+                let first = tally.plain.events == 0;
+                if first
+                    && (end == LineEnd::Binary
+                        || matches!(outcome, Outcome::Unparsed(UnparsedReason::ZeroBytes)))
+                {
+                    return Err(not_text(name, line));
                 }
-            };
-            if buffer.is_empty() {
-                return self.at_end();
-            }
-            let Some(end) = memchr::memchr(b'\n', buffer) else {
-                // The line goes on behind the buffer. Past the limit only its start is kept.
-                let room = (LINE_MAX + 1).saturating_sub(self.carry.len());
-                self.carry
-                    .extend_from_slice(&buffer[..buffer.len().min(room)]);
-                let len = buffer.len();
-                self.input.consume(len);
-                if self.carry.len() > LINE_MAX {
-                    self.refuse_binary()?;
+                if end == LineEnd::File {
+                    outcome = at_file_end(outcome, line);
                 }
-                continue;
-            };
-            let line = if self.carry.is_empty() {
-                &buffer[..end]
-            } else {
-                let room = (LINE_MAX + 1).saturating_sub(self.carry.len());
-                self.carry.extend_from_slice(&buffer[..end.min(room)]);
-                &self.carry[..]
-            };
-            self.tally.plain.lines += 1;
-            let outcome = take_line(line, &mut self.page, &mut self.tally, &mut self.names);
-            if matches!(outcome, Outcome::Unparsed(UnparsedReason::ZeroBytes))
-                && self.tally.plain.events == 0
-            {
-                return Err(not_text(&self.name, line));
-            }
-            if let Outcome::Unparsed(reason) = outcome {
-                self.tally.unparsed(reason, line);
-            }
-            self.carry.clear();
-            self.input.consume(end + 1);
-            if let Outcome::Event(event) = outcome {
-                self.tally.event(&event);
-                return Ok(Some(event));
-            }
-        }
-    }
-
-    /// A long first "line" with zero bytes is a binary file.
-    fn refuse_binary(&self) -> Result<(), ReadError> {
-        if self.tally.plain.events == 0 && self.carry.contains(&0) {
-            return Err(not_text(&self.name, &self.carry));
-        }
-        Ok(())
-    }
-
-    fn at_end(&mut self) -> Result<Option<Event>, ReadError> {
-        let line = std::mem::take(&mut self.carry);
-        if !line.is_empty() {
-            self.tally.plain.lines += 1;
-            match take_line(&line, &mut self.page, &mut self.tally, &mut self.names) {
-                Outcome::Event(event) if surely_complete(&event.kind, &line) => {
+                if let Outcome::Unparsed(reason) = outcome {
+                    tally.unparsed(reason, line);
+                }
+                Ok(outcome)
+            });
+            match taken {
+                Ok(Some(Ok(Outcome::Event(event)))) => {
+                    self.lines.accept_binary();
                     self.tally.event(&event);
                     return Ok(Some(event));
                 }
-                // Comments and notes are no loss even if cut.
-                Outcome::Nothing => {}
-                Outcome::Unparsed(UnparsedReason::ZeroBytes) if self.tally.plain.events == 0 => {
-                    return Err(not_text(&self.name, &line));
-                }
-                Outcome::Event(_) | Outcome::Unparsed(_) => {
-                    self.tally.unparsed(UnparsedReason::Truncated, &line);
-                }
+                Ok(Some(Ok(Outcome::Nothing | Outcome::Unparsed(_)))) => {}
+                Ok(Some(Err(error))) => return Err(error),
+                Ok(None) => return self.at_end(),
+                Err(source) => return Err(self.broken(source)),
             }
         }
+    }
+
+    fn broken(&mut self, source: io::Error) -> ReadError {
+        if !self.lines.cut().is_empty() {
+            self.tally.plain.lines += 1;
+            self.tally
+                .unparsed(UnparsedReason::Truncated, self.lines.cut());
+        }
+        ReadError::Io {
+            file: self.name.clone(),
+            line: self.tally.plain.lines,
+            events: self.tally.plain.events,
+            source,
+        }
+    }
+
+    fn at_end(&self) -> Result<Option<Event>, ReadError> {
         if self.tally.plain.events > 0 {
             return Ok(None);
         }
@@ -305,6 +273,16 @@ enum Outcome {
     /// A comment, a note or blank; already counted.
     Nothing,
     Unparsed(UnparsedReason),
+}
+
+/// What a last line without a line feed counts as.
+fn at_file_end(outcome: Outcome, line: &[u8]) -> Outcome {
+    match outcome {
+        // Comments and notes are no loss even if cut.
+        Outcome::Nothing => Outcome::Nothing,
+        Outcome::Event(event) if surely_complete(&event.kind, line) => Outcome::Event(event),
+        Outcome::Event(_) | Outcome::Unparsed(_) => Outcome::Unparsed(UnparsedReason::Truncated),
+    }
 }
 
 fn take_line(line: &[u8], page: &mut Page, tally: &mut Tally, names: &mut Names) -> Outcome {

@@ -30,6 +30,18 @@ pub enum ReadError {
         /// What the system or the decompressor said.
         source: io::Error,
     },
+    /// A binary file cannot be followed any further, or not at all. Events before it are good.
+    #[error("{file}: reading stopped at offset {offset} ({events} events before it): {detail}")]
+    Damaged {
+        /// Path as given.
+        file: String,
+        /// Bytes from the start of the (unpacked) file.
+        offset: u64,
+        /// Events given out before.
+        events: u64,
+        /// What was expected and what is there.
+        detail: String,
+    },
     /// There is nothing in the file.
     #[error(
         "{file}: the file is empty, expected a trace (for instance the text of /sys/kernel/tracing/trace)"
@@ -65,6 +77,16 @@ pub enum ReadError {
         file: String,
         /// Lines read.
         lines: u64,
+        /// What was there instead.
+        detail: String,
+    },
+    /// A binary trace read to its end and not one event.
+    #[error("{file}: no event in {records} records; {detail}")]
+    NoEventRecords {
+        /// Path as given.
+        file: String,
+        /// Records (packets) read.
+        records: u64,
         /// What was there instead.
         detail: String,
     },

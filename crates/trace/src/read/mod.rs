@@ -1,10 +1,12 @@
 //! Reading: the trait, the report, and opening a file of unknown format.
 
 mod error;
+mod lines;
 mod open;
 mod report;
 
 pub use error::ReadError;
+pub(crate) use lines::{LineEnd, Lines};
 pub use open::{open, open_stream};
 pub(crate) use report::Tally;
 pub use report::{CpuReport, ReadReport, StateMapping, UnparsedCount, UnparsedReason};

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::{ReadError, Reader};
 use crate::format::{self, Compression, Format, HEAD_BYTES};
 use crate::ftrace::FtraceTextReader;
+use crate::perfetto::PerfettoReader;
 
 /// Bytes read at once behind the detection.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -62,6 +63,10 @@ fn by_format(
 ) -> Result<Box<dyn Reader + Send>, ReadError> {
     match Format::detect(&head) {
         Some(Format::FtraceText) => Ok(Box::new(FtraceTextReader::new(
+            BufReader::with_capacity(BUFFER_BYTES, stream),
+            name,
+        ))),
+        Some(Format::Perfetto) => Ok(Box::new(PerfettoReader::new(
             BufReader::with_capacity(BUFFER_BYTES, stream),
             name,
         ))),

@@ -48,6 +48,8 @@ pub enum UnparsedReason {
     TruncatedRecord,
     /// An event of a type of which the file has no format description.
     NoFormat,
+    /// A compact `sched_switch` of which nothing tells who ran before: the first of its CPU, or behind a loss.
+    NoPrevious,
     /// A record whose parts contradict each other; says what was wrong.
     Damaged(&'static str),
 }
@@ -68,6 +70,7 @@ impl fmt::Display for UnparsedReason {
             Self::Truncated => f.write_str("last line cut (no line feed)"),
             Self::TruncatedRecord => f.write_str("the file ends within a record"),
             Self::NoFormat => f.write_str("event without a format description in the file"),
+            Self::NoPrevious => f.write_str("compact sched_switch without a known task before it"),
             Self::Damaged(what) => write!(f, "damaged record: {what}"),
         }
     }
@@ -309,12 +312,14 @@ impl fmt::Display for ReadReport {
         for u in &self.unparsed {
             write!(
                 f,
-                "\nnot read: {} x {}, first at {}: {}",
+                "\nnot read: {} x {}, first at {}",
                 u.count,
                 u.reason,
-                u.place(),
-                u.sample
+                u.place()
             )?;
+            if !u.sample.is_empty() {
+                write!(f, ": {}", u.sample)?;
+            }
         }
         for remark in &self.remarks {
             write!(f, "\n{remark}")?;

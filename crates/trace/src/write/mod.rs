@@ -2,7 +2,6 @@
 
 mod ftrace_text;
 mod perfetto;
-mod proto;
 
 use std::io;
 

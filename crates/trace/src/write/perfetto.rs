@@ -7,88 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use super::proto::{bytes, int, message, uint};
 use super::{TraceWriter, WriteError, WriteReport};
-use crate::{Comm, Event, EventKind, Pid, TaskRef};
+use crate::perfetto::proto::{bytes, int, message, uint};
+use crate::perfetto::schema as field;
+use crate::{Comm, CpuFlags, Event, EventKind, Pid, TaskRef};
 
 /// Bytes of events held back, all CPUs together, before bundles are written.
 const BUNDLE_BYTES: usize = 128 * 1024;
-
-/// Field numbers by message. The wake messages share one layout.
-mod field {
-    pub(super) const TRACE_PACKET: u32 = 1;
-
-    pub(super) const PACKET_FTRACE_EVENTS: u32 = 1;
-    pub(super) const PACKET_PROCESS_TREE: u32 = 2;
-    pub(super) const PACKET_TIMESTAMP: u32 = 8;
-    pub(super) const PACKET_SEQUENCE_ID: u32 = 10;
-    pub(super) const PACKET_SEQUENCE_FLAGS: u32 = 13;
-    pub(super) const PACKET_SYSTEM_INFO: u32 = 45;
-    pub(super) const PACKET_FIRST_ON_SEQUENCE: u32 = 87;
-
-    pub(super) const SYSTEM_INFO_UTSNAME: u32 = 1;
-    pub(super) const UTSNAME_SYSNAME: u32 = 1;
-    pub(super) const UTSNAME_RELEASE: u32 = 3;
-
-    pub(super) const TREE_PROCESSES: u32 = 1;
-    pub(super) const TREE_THREADS: u32 = 2;
-    pub(super) const PROCESS_PID: u32 = 1;
-    pub(super) const PROCESS_PPID: u32 = 2;
-    pub(super) const PROCESS_CMDLINE: u32 = 3;
-    pub(super) const PROCESS_CMDLINE_IS_COMM: u32 = 9;
-    pub(super) const THREAD_TID: u32 = 1;
-    pub(super) const THREAD_NAME: u32 = 2;
-    pub(super) const THREAD_TGID: u32 = 3;
-
-    pub(super) const BUNDLE_CPU: u32 = 1;
-    pub(super) const BUNDLE_EVENT: u32 = 2;
-
-    pub(super) const EVENT_TIMESTAMP: u32 = 1;
-    pub(super) const EVENT_PID: u32 = 2;
-    pub(super) const EVENT_PRINT: u32 = 3;
-    pub(super) const EVENT_SCHED_SWITCH: u32 = 4;
-    pub(super) const EVENT_SCHED_WAKEUP: u32 = 17;
-    pub(super) const EVENT_SCHED_WAKING: u32 = 20;
-    pub(super) const EVENT_SCHED_WAKEUP_NEW: u32 = 114;
-    pub(super) const EVENT_SCHED_PROCESS_EXEC: u32 = 237;
-    pub(super) const EVENT_SCHED_PROCESS_EXIT: u32 = 238;
-    pub(super) const EVENT_SCHED_PROCESS_FORK: u32 = 239;
-    pub(super) const EVENT_GENERIC: u32 = 327;
-    pub(super) const EVENT_SCHED_MIGRATE_TASK: u32 = 491;
-
-    pub(super) const PRINT_BUF: u32 = 2;
-
-    pub(super) const SWITCH_PREV_COMM: u32 = 1;
-    pub(super) const SWITCH_PREV_PID: u32 = 2;
-    pub(super) const SWITCH_PREV_PRIO: u32 = 3;
-    pub(super) const SWITCH_PREV_STATE: u32 = 4;
-    pub(super) const SWITCH_NEXT_COMM: u32 = 5;
-    pub(super) const SWITCH_NEXT_PID: u32 = 6;
-    pub(super) const SWITCH_NEXT_PRIO: u32 = 7;
-
-    pub(super) const TASK_COMM: u32 = 1;
-    pub(super) const TASK_PID: u32 = 2;
-    pub(super) const TASK_PRIO: u32 = 3;
-    pub(super) const WAKE_SUCCESS: u32 = 4;
-    pub(super) const WAKE_TARGET_CPU: u32 = 5;
-    pub(super) const MIGRATE_ORIG_CPU: u32 = 4;
-    pub(super) const MIGRATE_DEST_CPU: u32 = 5;
-    pub(super) const EXIT_PRIO: u32 = 4;
-    pub(super) const EXEC_FILENAME: u32 = 1;
-    pub(super) const EXEC_PID: u32 = 2;
-    pub(super) const EXEC_OLD_PID: u32 = 3;
-    pub(super) const FORK_PARENT_COMM: u32 = 1;
-    pub(super) const FORK_PARENT_PID: u32 = 2;
-    pub(super) const FORK_CHILD_COMM: u32 = 3;
-    pub(super) const FORK_CHILD_PID: u32 = 4;
-
-    pub(super) const GENERIC_NAME: u32 = 1;
-    pub(super) const GENERIC_FIELD: u32 = 2;
-    pub(super) const GENERIC_FIELD_NAME: u32 = 1;
-    pub(super) const GENERIC_FIELD_STR: u32 = 3;
-    pub(super) const GENERIC_FIELD_INT: u32 = 4;
-    pub(super) const GENERIC_FIELD_UINT: u32 = 5;
-}
 
 /// `SEQ_INCREMENTAL_STATE_CLEARED`.
 const STATE_CLEARED: u64 = 1;
@@ -354,6 +279,9 @@ fn put_event(out: &mut Vec<u8>, event: &Event) -> bool {
         field::EVENT_PID,
         u64::try_from(event.pid).unwrap_or_default(),
     );
+    if event.flags != CpuFlags::default() {
+        uint(out, field::EVENT_COMMON_FLAGS, common_flags(event.flags));
+    }
     match &event.kind {
         EventKind::SchedSwitch {
             prev,
@@ -441,6 +369,20 @@ fn put_event(out: &mut Vec<u8>, event: &Event) -> bool {
         }),
     }
     altered
+}
+
+/// The kernel's `common_flags` byte (`enum trace_flag_type`); bit 1 is the lazy request from 6.13 on.
+fn common_flags(flags: CpuFlags) -> u64 {
+    [
+        (flags.irqs_off, 0x01),
+        (flags.need_resched_lazy, 0x02),
+        (flags.need_resched, 0x04),
+        (flags.hardirq, 0x08),
+        (flags.softirq, 0x10),
+    ]
+    .into_iter()
+    .map(|(set, bit)| if set { bit } else { 0 })
+    .sum()
 }
 
 fn put_generic(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {

@@ -1,10 +1,10 @@
-//! As much of the protobuf wire format as a trace needs.
+//! As much of the protobuf wire format as writing a trace needs.
 //!
 //! <https://protobuf.dev/programming-guides/encoding/>: a field is a key (number and wire type) and a varint, or a key,
 //! a length and bytes.
 
 /// Appends a varint.
-pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -13,25 +13,25 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends a field of an unsigned type, `bool` or enumeration.
-pub(super) fn uint(out: &mut Vec<u8>, field: u32, value: u64) {
+pub(crate) fn uint(out: &mut Vec<u8>, field: u32, value: u64) {
     varint(out, u64::from(field) << 3);
     varint(out, value);
 }
 
 /// Appends a field of `int32` or `int64`; negative ones take ten bytes on the wire.
-pub(super) fn int(out: &mut Vec<u8>, field: u32, value: i64) {
+pub(crate) fn int(out: &mut Vec<u8>, field: u32, value: i64) {
     uint(out, field, value as u64);
 }
 
 /// Appends a string, bytes or an encoded message.
-pub(super) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
+pub(crate) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     varint(out, u64::from(field) << 3 | 2);
     varint(out, value.len() as u64);
     out.extend_from_slice(value);
 }
 
 /// Appends a message that `body` fills.
-pub(super) fn message(out: &mut Vec<u8>, field: u32, body: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn message(out: &mut Vec<u8>, field: u32, body: impl FnOnce(&mut Vec<u8>)) {
     varint(out, u64::from(field) << 3 | 2);
     let start = out.len();
     body(out);
