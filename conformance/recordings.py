@@ -24,7 +24,7 @@ class Load:
         stops = {t["pid"] for t in tasks if "stop=" in t["spec"]}
         starts = {t["pid"] for t in tasks if "start=" in t["spec"]}
         names = {t["pid"]: t["name"] for t in tasks}
-        exits, wakes, ticks, snap_wakes, begins, ends, switches = [], [], [], [], [], [], []
+        exits, wakes, ticks, snap_wakes, begins, ends, switches, charges = [], [], [], [], [], [], [], []
         for line in lzma.open(os.path.join(folder, "trace.txt.xz"), "rt", errors="replace"):
             m = re.search(r"\] \S+\s+([\d.]+): (\w+): (.*)", line)
             if not m:
@@ -48,6 +48,8 @@ class Load:
                 ends.append(t)
             elif event == "sched_switch":
                 switches.append((t, int(re.search(r"prev_pid=(\d+)", rest)[1])))
+            elif event == "sched_stat_runtime":
+                charges.append((t, int(re.search(r"pid=(\d+)", rest)[1]), int(re.search(r"runtime=(\d+)", rest)[1])))
         seconds = self.meta["seconds"]
         # Hogs end with the load; the others a little before.
         spinning = [t for t, pid in exits if kind[pid] in ("hog", "yield")]
@@ -59,13 +61,13 @@ class Load:
         runs = sorted(round((e - b) * 1e6) for b, e in zip(begins, ends))[1:-1]
         self.snap_run = runs[len(runs) // 2]
         stop = self.start + seconds
-        count, run, last = {}, {}, None
+        count, run = {}, {}
         for t, prev in switches:
             if self.start <= t <= stop:
                 count[prev] = count.get(prev, 0) + 1
-            if last is not None:
-                a, b = max(last, self.start), min(t, stop)
-                if b > a:
-                    run[prev] = run.get(prev, 0) + b - a
-            last = t
-        self.tasks = [(names[p], round(run.get(p, 0) * 1e9), count.get(p, 0)) for p in names]
+        # As the kernel charged it: from a reading of its clock to the next, which are not the switches.
+        for t, pid, ns in charges:
+            ns = min(ns, round((t - self.start) * 1e9)) - max(0, round((t - stop) * 1e9))
+            if ns > 0:
+                run[pid] = run.get(pid, 0) + ns
+        self.tasks = [(names[p], run.get(p, 0), count.get(p, 0)) for p in names]

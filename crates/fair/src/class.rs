@@ -423,6 +423,12 @@ impl Class {
         rq.nr_fair + rq.nr_other
     }
 
+    /// `rq->clock_task` of a CPU as it was last told.
+    #[must_use]
+    pub fn clock_task(&self, cpu: CpuId) -> Ns {
+        Ns(self.rqs[cpu.index()].clock_task)
+    }
+
     /// Fair tasks of a CPU, delayed ones included.
     #[must_use]
     pub fn nr_fair(&self, cpu: CpuId) -> u32 {

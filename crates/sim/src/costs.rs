@@ -166,7 +166,7 @@ const ICOUNT_PROBED: Costs = Costs {
     schedule: 4_000, // pick to switch: 18 us in all, of which 8 us lie before the choice
     pick: 4_000,
     switch: 10_000,
-    dequeue: 11_000, // first record of a dequeue to the pick
+    dequeue: 12_000, // the record of accounting in a dequeue, to the pick
     wake: 10_000,    // sched_waking to sched_wakeup: 20 us in place, 19 us with an enqueue
     enqueue: 10_000,
     tick: 9_900,            // clock_task of the tick to that of the pick behind it

@@ -198,6 +198,8 @@ impl<S: Sink> Sim<S> {
                 idle_overhead: 0,
                 end_at: u64::MAX,
                 tick_armed: false,
+                skip_clock: None,
+                frozen_clock: None,
                 tick_stopped: false,
                 tick_seq: 0,
                 nohz_full: config.nohz_full.contains(&(i as u32)),
@@ -740,10 +742,10 @@ impl<S: Sink> Sim<S> {
         }
     }
 
-    /// `clock_task` of a CPU, accounted up to now.
+    /// `clock_task` of a CPU, accounted up to now, or as `schedule()` kept it.
     pub(crate) fn clock(&self, cpu: u32) -> Ns {
         let c = &self.cpus[cpu as usize];
-        Ns(c.accounted - c.irq_hidden)
+        c.frozen_clock.unwrap_or(Ns(c.accounted - c.irq_hidden))
     }
 
     /// Plans the end of a CPU's present stretch of work.

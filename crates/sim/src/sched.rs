@@ -1,6 +1,6 @@
 //! Wakeups, ticks, interrupts and the switch.
 
-use schedlab_fair::{CpuId, Dequeue, Enqueue, Reason, Resched, TaskId, Wake};
+use schedlab_fair::{CpuId, Dequeue, Enqueue, Ns, Reason, Resched, TaskId, Wake};
 use schedlab_trace::event::{EventKind, PrevState, TaskRef};
 
 use crate::config::SimError;
@@ -183,6 +183,12 @@ impl<S: Sink> Sim<S> {
     pub(crate) fn schedule(&mut self, cpu: u32, now: u64, entry: Entry) -> Result<(), SimError> {
         self.account(cpu, now);
         let id = CpuId(cpu);
+        let c = &mut self.cpus[cpu as usize];
+        if let Some(read) = c.skip_clock.take() {
+            // Read again since, for other ends.
+            let last = self.class.clock_task(id).0.max(c.classed);
+            c.frozen_clock = Some(Ns(read.0.max(last)));
+        }
         let prev = self.cpus[cpu as usize].curr;
         if let (Some(t), Entry::Block) = (prev, entry) {
             self.block(cpu, t, now);
@@ -215,6 +221,7 @@ impl<S: Sink> Sim<S> {
             self.arm_hrtick(cpu, now);
         }
         self.count(cpu);
+        self.cpus[cpu as usize].frozen_clock = None;
         if self.cpus[cpu as usize].rt.overloaded {
             self.rt_push(cpu, now);
         }
@@ -570,8 +577,21 @@ impl<S: Sink> Sim<S> {
         });
     }
 
-    /// Class order first, then the class's own rule (section 8).
+    /// Whether the task that has come to a CPU preempts its current one. If so, `schedule()` does not read the clock again
+    /// (`rq_clock_skip_update`): the time from here to the switch is charged to the next task.
     pub(crate) fn check_preempt(&mut self, cpu: u32, t: u32, flags: Wake, now: u64) {
+        self.check_classes(cpu, t, flags, now);
+        let c = &self.cpus[cpu as usize];
+        let queued = c
+            .curr
+            .is_none_or(|curr| self.tasks[curr as usize].life == Life::Runnable);
+        if queued && self.pending(cpu) == Resched::Full {
+            self.cpus[cpu as usize].skip_clock = Some(self.clock(cpu));
+        }
+    }
+
+    /// Class order first, then the class's own rule (section 8).
+    fn check_classes(&mut self, cpu: u32, t: u32, flags: Wake, now: u64) {
         let id = CpuId(cpu);
         let class = self.tasks[t as usize].class;
         let Some(curr) = self.cpus[cpu as usize].curr else {

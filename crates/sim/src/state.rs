@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use schedlab_fair::TaskId;
+use schedlab_fair::{Ns, TaskId};
 use schedlab_trace::event::{Comm, PrevState};
 
 use crate::program::{LockKind, Mode, Sched};
@@ -354,6 +354,10 @@ pub(crate) struct Cpu {
     /// When the present stretch of work ends; `u64::MAX` for never.
     pub(crate) end_at: u64,
     pub(crate) tick_armed: bool,
+    /// The clock when a wakeup asked for a reschedule, which the next `schedule()` keeps.
+    pub(crate) skip_clock: Option<Ns>,
+    /// The clock that is kept, within `schedule()`.
+    pub(crate) frozen_clock: Option<Ns>,
     /// What is armed is a remote tick: the CPU's own is off.
     pub(crate) tick_stopped: bool,
     /// Number of the tick that is armed.

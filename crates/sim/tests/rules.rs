@@ -95,8 +95,8 @@ fn a_tick_costs_time_so_a_slice_of_whole_ticks_ends_one_tick_late() {
             .filter(|e| matches!(e.kind, EventKind::SchedSwitch { .. }))
             .map(|e| e.ts as f64 / 1e6)
             .collect();
-        // Behind the first, shorter requests.
-        (at[4] - at[3]).round()
+        // Behind the first, shorter requests; jitter moves the end of one by a tick now and then.
+        ((at[25] - at[5]) / 20.0).round()
     };
     assert_eq!(stint(Costs::ZERO), 3.0);
     assert_eq!(stint(Costs::by_name("xeon-2s").unwrap()), 4.0);
