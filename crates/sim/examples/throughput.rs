@@ -9,7 +9,7 @@ use schedlab_fair::{Ns, Profile};
 use schedlab_sim::program::{
     ChannelId, ChannelSpec, Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec,
 };
-use schedlab_sim::{Costs, CpuSite, PreemptModel, ServerSpec, Sim, SimConfig};
+use schedlab_sim::{Costs, CpuSite, PreemptModel, Sim, SimConfig};
 use schedlab_trace::event::Event;
 
 const FDS: u32 = 20;
@@ -114,34 +114,15 @@ fn main() {
     let (cpus, groups) = (number(0, 224) as u32, number(1, 3) as u32);
     let costs = args.get(3).map_or("xeon-2s", String::as_str);
     let load = args.get(4).map_or("hackbench", String::as_str);
-    let mut c = SimConfig {
-        profile: Profile::default(),
-        cpus: (0..cpus)
-            .map(|i| CpuSite {
-                core: i,
-                llc: i / (cpus / 2).max(1),
-                socket: i / (cpus / 2).max(1),
-            })
-            .collect(),
-        hz: 1000,
-        preempt: PreemptModel::Voluntary,
-        core_sched: false,
-        fair_server: ServerSpec::default(),
-        costs: Costs::by_name(costs).expect("a cost profile"),
-        tick_skew: Ns(0),
-        nohz_full: vec![],
-        groups: vec![],
-        programs: vec![],
-        tasks: vec![],
-        channels: vec![],
-        locks: vec![],
-        barriers: vec![],
-        conds: 0,
-        sems: vec![],
-        timers: 0,
-        duration: Some(Ns::from_ms(number(2, 100))),
-        seed: 1,
-    };
+    let sites = (0..cpus).map(|i| CpuSite {
+        core: i,
+        llc: i / (cpus / 2).max(1),
+        socket: i / (cpus / 2).max(1),
+    });
+    let mut c = SimConfig::new(Profile::default(), sites.collect());
+    c.preempt = PreemptModel::Voluntary;
+    c.costs = Costs::by_name(costs).expect("a cost profile");
+    c.duration = Some(Ns::from_ms(number(2, 100)));
     if load == "pipe" {
         pairs(&mut c, groups * FDS);
     } else {

@@ -246,6 +246,34 @@ pub enum SimError {
 }
 
 impl SimConfig {
+    /// A machine of these CPUs on which nothing runs yet: 1000 ticks a second, full preemption, everything free of cost, no end,
+    /// seed 1.
+    #[must_use]
+    pub fn new(profile: Profile, cpus: Vec<CpuSite>) -> Self {
+        Self {
+            profile,
+            cpus,
+            hz: 1000,
+            preempt: PreemptModel::Full,
+            core_sched: false,
+            fair_server: ServerSpec::default(),
+            costs: Costs::ZERO,
+            tick_skew: Ns::ZERO,
+            nohz_full: Vec::new(),
+            groups: Vec::new(),
+            programs: Vec::new(),
+            tasks: Vec::new(),
+            channels: Vec::new(),
+            locks: Vec::new(),
+            barriers: Vec::new(),
+            conds: 0,
+            sems: Vec::new(),
+            timers: 0,
+            duration: None,
+            seed: 1,
+        }
+    }
+
     /// Checks everything that can be checked before the first event.
     ///
     /// # Errors

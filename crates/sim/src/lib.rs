@@ -30,7 +30,7 @@
 //! ```
 //! use schedlab_fair::{Ns, Profile};
 //! use schedlab_sim::program::{Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec};
-//! use schedlab_sim::{Costs, CpuSite, PreemptModel, ServerSpec, Sim, SimConfig};
+//! use schedlab_sim::{CpuSite, Sim, SimConfig};
 //! use schedlab_trace::event::Event;
 //!
 //! let hog = Op::Loop {
@@ -48,28 +48,10 @@
 //!     mm: 0,
 //!     cookie: 0,
 //! };
-//! let config = SimConfig {
-//!     profile: Profile::default(),
-//!     cpus: vec![CpuSite::default()],
-//!     hz: 1000,
-//!     preempt: PreemptModel::Full,
-//!     core_sched: false,
-//!     fair_server: ServerSpec::default(),
-//!     costs: Costs::ZERO,
-//!     tick_skew: Ns(0),
-//!     nohz_full: vec![],
-//!     groups: vec![],
-//!     programs: vec![Program { name: "hog".into(), ops: vec![hog] }],
-//!     tasks: vec![task("a", 0), task("b", 6)],
-//!     channels: vec![],
-//!     locks: vec![],
-//!     barriers: vec![],
-//!     conds: 0,
-//!     sems: vec![],
-//!     timers: 0,
-//!     duration: Some(Ns::from_secs(10)),
-//!     seed: 1,
-//! };
+//! let mut config = SimConfig::new(Profile::default(), vec![CpuSite::default()]);
+//! config.programs = vec![Program { name: "hog".into(), ops: vec![hog] }];
+//! config.tasks = vec![task("a", 0), task("b", 6)];
+//! config.duration = Some(Ns::from_secs(10));
 //! let mut events = 0;
 //! let result = Sim::new(config, |_: &Event| events += 1)?.run()?;
 //! let share = result.tasks[0].run.0 as f64 / result.end.0 as f64;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use schedlab_fair::{Ns, Profile};
 use schedlab_sim::program::{Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec};
-use schedlab_sim::{Costs, CpuSite, PreemptModel, RunResult, ServerSpec, Sim, SimConfig};
+use schedlab_sim::{CpuSite, RunResult, Sim, SimConfig};
 use schedlab_trace::event::{Event, EventKind};
 
 pub fn ns(us: u64) -> Dur {
@@ -45,33 +45,14 @@ pub fn hog() -> Vec<Op> {
 
 /// A machine of equal CPUs with nothing on it; one tick a millisecond, everything free.
 pub fn machine(cpus: u32) -> SimConfig {
+    let sites = (0..cpus).map(|core| CpuSite {
+        core,
+        llc: 0,
+        socket: 0,
+    });
     SimConfig {
-        profile: Profile::default(),
-        cpus: (0..cpus)
-            .map(|core| CpuSite {
-                core,
-                llc: 0,
-                socket: 0,
-            })
-            .collect(),
-        hz: 1000,
-        preempt: PreemptModel::Full,
-        core_sched: false,
-        fair_server: ServerSpec::default(),
-        costs: Costs::ZERO,
-        tick_skew: Ns(0),
-        nohz_full: vec![],
-        groups: vec![],
-        programs: vec![],
-        tasks: vec![],
-        channels: vec![],
-        locks: vec![],
-        barriers: vec![],
-        conds: 0,
-        sems: vec![],
-        timers: 0,
         duration: Some(Ns::from_ms(100)),
-        seed: 1,
+        ..SimConfig::new(Profile::default(), sites.collect())
     }
 }
 
