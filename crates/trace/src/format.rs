@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ftrace;
+use crate::{ftrace, tracedat};
 
 /// How many bytes from the start of a stream [`Format::detect`] should be shown to be sure.
 ///
@@ -25,13 +25,18 @@ pub enum Format {
     TraceDat,
     /// A Perfetto protobuf trace.
     Perfetto,
+    /// A directory with ring-buffer pages of each CPU (`trace_pipe_raw`) and the format files.
+    RawPages,
 }
 
 impl Format {
     /// Whether [`open`](crate::open) has a reader for it.
     #[must_use]
     pub fn is_readable(self) -> bool {
-        matches!(self, Self::FtraceText | Self::Perfetto)
+        matches!(
+            self,
+            Self::FtraceText | Self::Perfetto | Self::TraceDat | Self::RawPages
+        )
     }
 
     /// Tells the format of uncompressed data from its beginning, `None` if it is none of ours.
@@ -43,7 +48,7 @@ impl Format {
         if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
             return Some(Self::PerfData);
         }
-        if head.starts_with(b"\x17\x08\x44tracing") {
+        if head.starts_with(tracedat::MAGIC) {
             return Some(Self::TraceDat);
         }
         if looks_like_perfetto(head) {
@@ -76,6 +81,7 @@ impl fmt::Display for Format {
             Self::PerfData => "a perf.data file",
             Self::TraceDat => "a trace.dat file (trace-cmd)",
             Self::Perfetto => "a Perfetto protobuf trace",
+            Self::RawPages => "a directory of ring-buffer pages",
         })
     }
 }

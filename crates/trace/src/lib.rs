@@ -32,7 +32,10 @@ pub mod format;
 mod ftrace;
 pub mod payload;
 mod perfetto;
+mod rawpages;
 mod read;
+mod ring;
+mod tracedat;
 mod write;
 
 pub use event::{Comm, CpuFlags, Event, EventKind, Pid, PrevState, TaskRef};

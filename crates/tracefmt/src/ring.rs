@@ -25,6 +25,8 @@
 //! assert_eq!((records[0].ts, records[0].data), (1005, &b"data"[..]));
 //! ```
 
+use std::ops::Range;
+
 use crate::Endian;
 use crate::format::{FormatError, fields};
 
@@ -103,6 +105,14 @@ impl PageLayout {
             && self.data_offset < self.page_size
             && self.page_size <= PAGE_BYTES_MAX;
         fits.then_some(self).ok_or(LayoutError::Sizes)
+    }
+
+    /// The same layout with pages of another size, as a buffer with a sub-buffer size of its own has.
+    ///
+    /// # Errors
+    /// [`LayoutError::Sizes`] if the header leaves no room, or the page is too large.
+    pub fn with_page_size(self, page_size: u32) -> Result<Self, LayoutError> {
+        Self { page_size, ..self }.checked()
     }
 
     /// Bytes of a whole page.
@@ -215,6 +225,15 @@ pub struct Record<'a> {
     pub data: &'a [u8],
 }
 
+/// Where a record lies: as [`Record`], without borrowing the page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Time on the trace's clock.
+    pub ts: u64,
+    /// Bytes of the payload, from the beginning of the page.
+    pub payload: Range<usize>,
+}
+
 /// A page with its header read.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
@@ -257,6 +276,8 @@ impl<'a> Page<'a> {
 pub struct PageCursor {
     at: usize,
     end: usize,
+    /// More is in use than there is: an error follows the last record.
+    missing: bool,
     ts: u64,
     endian: Endian,
     lost: Option<Lost>,
@@ -268,6 +289,34 @@ impl PageCursor {
     /// # Errors
     /// [`PageError::Header`] and [`PageError::Commit`].
     pub fn new(layout: &PageLayout, bytes: &[u8], endian: Endian) -> Result<Self, PageError> {
+        let (cursor, used) = Self::header(layout, bytes, endian)?;
+        if cursor.missing {
+            return Err(PageError::Commit {
+                used,
+                have: bytes.len() - cursor.at,
+            });
+        }
+        Ok(cursor)
+    }
+
+    /// The same for a page that was cut, as at the end of an incomplete file: the records that are there come out, then
+    /// [`PageError::Record`].
+    ///
+    /// # Errors
+    /// [`PageError::Header`], and [`PageError::Commit`] if no page could hold so much.
+    pub fn cut(layout: &PageLayout, bytes: &[u8], endian: Endian) -> Result<Self, PageError> {
+        let (cursor, used) = Self::header(layout, bytes, endian)?;
+        if used > u64::from(layout.page_size - layout.data_offset) {
+            return Err(PageError::Commit {
+                used,
+                have: bytes.len() - cursor.at,
+            });
+        }
+        Ok(cursor)
+    }
+
+    /// A cursor over what is there, and the bytes in use by `commit`.
+    fn header(layout: &PageLayout, bytes: &[u8], endian: Endian) -> Result<(Self, u64), PageError> {
         let data = layout.data_offset as usize;
         let too_short = PageError::Header {
             have: bytes.len(),
@@ -285,29 +334,25 @@ impl PageCursor {
         }
         .ok_or(too_short)?;
         let used = commit & COMMIT_MASK;
-        let end = usize::try_from(used)
-            .ok()
-            .and_then(|used| data.checked_add(used))
-            .filter(|&end| end <= bytes.len() && end <= layout.page_size as usize)
-            .ok_or(PageError::Commit {
-                used,
-                have: bytes.len() - data,
-            })?;
+        let room = bytes.len().min(layout.page_size as usize);
+        let wanted = usize::try_from(used).map_or(usize::MAX, |used| data.saturating_add(used));
         let lost = (commit & MISSED_EVENTS != 0).then(|| {
             let count = match (commit & MISSED_STORED != 0, layout.commit_size) {
                 (false, _) => None,
-                (true, 4) => endian.unsigned_at::<4>(bytes, end),
-                (true, _) => endian.unsigned_at::<8>(bytes, end),
+                (true, 4) => endian.unsigned_at::<4>(bytes, wanted),
+                (true, _) => endian.unsigned_at::<8>(bytes, wanted),
             };
             count.map_or(Lost::Unknown, Lost::Count)
         });
-        Ok(Self {
+        let cursor = Self {
             at: data,
-            end,
+            end: wanted.min(room),
+            missing: wanted > room,
             ts,
             endian,
             lost,
-        })
+        };
+        Ok((cursor, used))
     }
 
     /// What was lost before the page's first record.
@@ -321,6 +366,19 @@ impl PageCursor {
     /// # Errors
     /// [`PageError::Record`], once; `None` after it.
     pub fn next_record<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Record<'a>>, PageError> {
+        Ok(self.next_place(bytes)?.and_then(|place| {
+            Some(Record {
+                ts: place.ts,
+                data: bytes.get(place.payload)?,
+            })
+        }))
+    }
+
+    /// The same, as a place in the page.
+    ///
+    /// # Errors
+    /// As [`PageCursor::next_record`].
+    pub fn next_place(&mut self, bytes: &[u8]) -> Result<Option<Place>, PageError> {
         let endian = self.endian;
         let end = self.end.min(bytes.len());
         let data = bytes.get(..end).unwrap_or_default();
@@ -329,6 +387,7 @@ impl PageCursor {
             let broken = PageError::Record { offset };
             let stop = |this: &mut Self| {
                 this.at = this.end;
+                this.missing = false;
                 broken
             };
             let word = |at: usize| endian.unsigned_at::<4>(data, at);
@@ -346,7 +405,8 @@ impl PageCursor {
             if kind == TYPE_PADDING && delta == 0 {
                 // Nothing behind it is in use.
                 self.at = self.end;
-                return Ok(None);
+                self.missing = false;
+                break;
             }
             // Length in 32-bit words: the data's own, or a word of its own behind the header.
             let (start, len) = if (1..=TYPE_DATA_MAX).contains(&kind) {
@@ -373,21 +433,22 @@ impl PageCursor {
                     },
                 }
             };
-            let Some(payload) = start
-                .checked_add(len)
-                .and_then(|next| data.get(start..next))
-            else {
+            let next = start.saturating_add(len);
+            if next > end {
                 return Err(stop(self));
-            };
-            self.at = start + len;
+            }
+            self.at = next;
             // A discarded event's delta counts too: the next delta was taken from its time.
             self.ts = self.ts.wrapping_add(delta);
             if kind != TYPE_PADDING {
-                return Ok(Some(Record {
+                return Ok(Some(Place {
                     ts: self.ts,
-                    data: payload,
+                    payload: start..next,
                 }));
             }
+        }
+        if std::mem::take(&mut self.missing) {
+            return Err(PageError::Record { offset: self.end });
         }
         Ok(None)
     }
@@ -532,7 +593,25 @@ mod tests {
                 "{word:?}"
             );
         }
+        // A cut page gives the records that are there.
+        bytes = page(
+            endian,
+            0,
+            0,
+            &[header(endian, 1, 1), 0, header(endian, 1, 1), 0],
+        );
+        assert!(layout.page(&bytes[..24], endian).is_err());
+        for (len, records) in [(31, 1), (24, 1), (20, 0), (16, 0)] {
+            let mut cursor = PageCursor::cut(&layout, &bytes[..len], endian).unwrap();
+            let mut next = || cursor.next_place(&bytes[..len]);
+            for _ in 0..records {
+                assert!(matches!(next(), Ok(Some(_))), "{len}");
+            }
+            assert!(next().is_err(), "{len}");
+            assert_eq!(next(), Ok(None), "{len}");
+        }
         bytes[8..16].copy_from_slice(&113u64.to_le_bytes());
+        assert!(PageCursor::cut(&layout, &bytes, endian).is_err());
         assert_eq!(
             layout.page(&bytes, endian).unwrap_err(),
             PageError::Commit {

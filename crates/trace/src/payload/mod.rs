@@ -115,6 +115,24 @@ impl PayloadDecoder {
         }
     }
 
+    /// Says how many bytes a `long` has, if that is known only later; counts for the formats that are compiled after it.
+    pub fn set_long_size(&mut self, long_size: u8) {
+        self.long_size = long_size;
+    }
+
+    /// Says the byte order, if that is known only later.
+    pub fn set_endian(&mut self, endian: Endian) {
+        self.endian = endian;
+    }
+
+    /// Whether a payload, read in this byte order, is of an event with a description. For sources that do not tell their order.
+    #[must_use]
+    pub fn has_format(&self, payload: &[u8], endian: Endian) -> bool {
+        let id = payload.get(..2).and_then(|bytes| endian.unsigned(bytes));
+        let slot = id.and_then(|id| self.slots.get(usize::try_from(id).ok()?));
+        slot.is_some_and(|slot| !matches!(slot, Slot::Empty))
+    }
+
     /// Takes the text of an event's `format` file and gives the event's number. A second text with the same number takes the
     /// place of the first.
     ///
@@ -181,7 +199,6 @@ impl PayloadDecoder {
     }
 
     /// Adds to a reader's account: how `prev_state` was read, names that were cut, events whose text is not the kernel's.
-    #[allow(dead_code, reason = "for the readers of binary formats")]
     pub(crate) fn report(&self, report: &mut ReadReport) {
         report.names_cut += self.context.names_cut;
         report.prev_state.extend(self.context.states.mappings());

@@ -70,6 +70,28 @@ pub enum ReadError {
         /// What it seems to be.
         found: String,
     },
+    /// A binary file whose description of itself is cut or damaged, so that nothing in it can be read.
+    #[error(
+        "{file}: at byte {offset}: expected {expected}, found {found} (is the file cut or damaged?)"
+    )]
+    Damaged {
+        /// Path as given.
+        file: String,
+        /// Where, bytes from the start of the (uncompressed) file.
+        offset: u64,
+        /// What should stand there.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+    /// A binary file without a single event.
+    #[error("{file}: no event; {detail}")]
+    NoRecords {
+        /// Path as given.
+        file: String,
+        /// What was there instead.
+        detail: String,
+    },
     /// Text to the end and not one event.
     #[error("{file}: no event in {lines} lines; {detail}")]
     NoEvents {
@@ -90,6 +112,25 @@ pub enum ReadError {
         /// What was there instead.
         detail: String,
     },
+}
+
+impl ReadError {
+    /// A binary file was read to its end without an event; says what was there instead.
+    pub(crate) fn no_records(file: &str, report: &crate::ReadReport) -> Self {
+        let detail = match report.unparsed.first() {
+            Some(first) => format!(
+                "{} records not read, the first at {} ({})",
+                report.unparsed_lines(),
+                first.place(),
+                first.reason
+            ),
+            None => "the buffers of all CPUs are empty: was anything traced?".to_owned(),
+        };
+        Self::NoRecords {
+            file: file.to_owned(),
+            detail,
+        }
+    }
 }
 
 /// Decompressors report an early end in their own words; say what it means.

@@ -4,12 +4,14 @@ mod error;
 mod lines;
 mod open;
 mod report;
+mod seekable;
 
 pub use error::ReadError;
 pub(crate) use lines::{LineEnd, Lines};
 pub use open::{open, open_stream};
 pub(crate) use report::Tally;
 pub use report::{CpuReport, ReadReport, StateMapping, UnparsedCount, UnparsedReason};
+pub(crate) use seekable::{ReadSeek, spool};
 
 use crate::{Event, Format};
 

@@ -1,18 +1,22 @@
 //! Opening a trace of unknown compression and format.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::{ReadError, Reader};
+use super::{ReadError, Reader, spool};
 use crate::format::{self, Compression, Format, HEAD_BYTES};
 use crate::ftrace::FtraceTextReader;
 use crate::perfetto::PerfettoReader;
+use crate::rawpages::RawPagesReader;
+use crate::tracedat::TraceDatReader;
 
 /// Bytes read at once behind the detection.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Opens a trace file: undoes xz, zstd or gzip and picks the reader by content. The name plays no part.
+///
+/// A directory is opened as ring-buffer pages with format files (`docs/formats/raw-pages.md`).
 ///
 /// # Errors
 /// [`ReadError::Open`], [`ReadError::Io`] and [`ReadError::Empty`] as they say; [`ReadError::Unsupported`] for formats
@@ -20,11 +24,32 @@ const BUFFER_BYTES: usize = 256 * 1024;
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Reader + Send>, ReadError> {
     let path = path.as_ref();
     let name = path.display().to_string();
+    if path.is_dir() {
+        return Ok(Box::new(RawPagesReader::open(path)?));
+    }
     let file = File::open(path).map_err(|source| ReadError::Open {
         file: name.clone(),
         source,
     })?;
-    open_stream(file, &name)
+    open_file(file, &name)
+}
+
+/// A plain file of a format that needs random access is read in place; all else is a stream.
+fn open_file(mut file: File, name: &str) -> Result<Box<dyn Reader + Send>, ReadError> {
+    let mut head = Vec::new();
+    let read = file
+        .by_ref()
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut head)
+        .and_then(|_| file.seek(SeekFrom::Start(0)));
+    match (read, Format::detect(&head)) {
+        (Ok(_), Some(Format::TraceDat)) => {
+            Ok(Box::new(TraceDatReader::new(Box::new(file), None, name)?))
+        }
+        (Ok(_), _) => open_stream(file, name),
+        // A pipe or device: no way back, so what was read goes in front.
+        (Err(_), _) => open_stream(Cursor::new(head).chain(file), name),
+    }
 }
 
 /// The same for a stream such as standard input; `name` stands for the path in messages.
@@ -70,13 +95,15 @@ fn by_format(
             BufReader::with_capacity(BUFFER_BYTES, stream),
             name,
         ))),
+        Some(Format::TraceDat) => {
+            let spooled = spool(stream).map_err(|source| io_error(name, source))?;
+            let reader = TraceDatReader::new(spooled.source, spooled.broken, name)?;
+            Ok(Box::new(reader))
+        }
         Some(format) => Err(ReadError::Unsupported {
             file: name.to_owned(),
             format,
-            hint: match format {
-                Format::TraceDat => " (`trace-cmd report` makes it from this file)",
-                _ => "",
-            },
+            hint: "",
         }),
         None => Err(ReadError::Unknown {
             file: name.to_owned(),

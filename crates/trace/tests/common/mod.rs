@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schedlab_trace::{Event, FtraceTextReader, ReadReport, Reader};
 
@@ -16,21 +16,31 @@ pub(crate) const TRACEFS: [&str; 6] = [
     "hogs_n1.flat2",
 ];
 
-/// Path of a recording.
-pub(crate) fn path(name: &str) -> PathBuf {
+/// Path of a file or folder among the recordings.
+pub(crate) fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
-        .join(format!("{name}.txt.xz"))
+        .join(name)
+}
+
+/// Path of a recording.
+pub(crate) fn path(name: &str) -> PathBuf {
+    fixture(&format!("{name}.txt.xz"))
+}
+
+/// Content of an xz file.
+pub(crate) fn unxz(path: &Path) -> Vec<u8> {
+    let file = std::fs::File::open(path).unwrap();
+    let mut data = Vec::new();
+    liblzma::read::XzDecoder::new(file)
+        .read_to_end(&mut data)
+        .unwrap();
+    data
 }
 
 /// Unpacked text of a recording.
 pub(crate) fn text(name: &str) -> String {
-    let file = std::fs::File::open(path(name)).unwrap();
-    let mut text = String::new();
-    liblzma::read::XzDecoder::new(file)
-        .read_to_string(&mut text)
-        .unwrap();
-    text
+    String::from_utf8(unxz(&path(name))).unwrap()
 }
 
 /// Reads text to its end; panics on an error.

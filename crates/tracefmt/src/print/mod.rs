@@ -160,6 +160,10 @@ impl Printer {
                 Shown::Whole => Printed::AsKernel,
                 Shown::Address => Printed::Addresses,
             };
+            // A line feed at the end, as trace_marker writes have it, is the kernel's own business.
+            if out.last() == Some(&b'\n') {
+                out.pop();
+            }
             return (text(out), status);
         }
         out.clear();
