@@ -108,11 +108,13 @@ fn page_layout(dir: &Path) -> Result<PageLayout, ReadError> {
                 .to_owned(),
         });
     }
-    let damaged = |path: &Path, error: String| ReadError::Damaged {
-        file: path.display().to_string(),
-        offset: 0,
-        expected: "a description of ring-buffer pages".to_owned(),
-        found: error,
+    let damaged = |path: &Path, error: String| {
+        ReadError::unusable(
+            &path.display().to_string(),
+            0,
+            "a description of ring-buffer pages",
+            &error,
+        )
     };
     let text = text(&path, TEXT_BYTES_MAX)?;
     let layout = PageLayout::parse(&String::from_utf8_lossy(&text))

@@ -190,10 +190,10 @@ fn refusals() {
     insta::assert_snapshot!(refuse(dir.path()), @"DIR: this is a directory without events/header_page (see docs/formats/raw-pages.md); expected ftrace text (tracefs, `trace-cmd report` or systrace)");
     let dir = made(PLAIN, &[]);
     fs::write(dir.path().join("events/header_page"), "field: x").unwrap();
-    insta::assert_snapshot!(refuse(dir.path()), @"DIR/events/header_page: at byte 0: expected a description of ring-buffer pages, found header_page: line 1: expected offset: and a number: field: x (is the file cut or damaged?)");
+    insta::assert_snapshot!(refuse(dir.path()), @"DIR/events/header_page: reading stopped at offset 0 (0 events before it): expected a description of ring-buffer pages, found header_page: line 1: expected offset: and a number: field: x");
     let dir = made(PLAIN, &[]);
     fs::write(dir.path().join("events/header_event"), "type_len : 3 bits").unwrap();
-    insta::assert_snapshot!(refuse(dir.path()), @"DIR/events/header_event: at byte 0: expected a description of ring-buffer pages, found header_event: expected \"type_len : 5 bits\" (record headers of 5 and 27 bits, kernels from 2.6.31 on) (is the file cut or damaged?)");
+    insta::assert_snapshot!(refuse(dir.path()), @"DIR/events/header_event: reading stopped at offset 0 (0 events before it): expected a description of ring-buffer pages, found header_event: expected \"type_len : 5 bits\" (record headers of 5 and 27 bits, kernels from 2.6.31 on)");
     let dir = made(PLAIN, &[]);
     fs::remove_dir_all(dir.path().join("per_cpu")).unwrap();
     insta::assert_snapshot!(refuse(dir.path()), @"DIR/per_cpu: cannot open the trace: No such file or directory (os error 2)");

@@ -70,20 +70,6 @@ pub enum ReadError {
         /// What it seems to be.
         found: String,
     },
-    /// A binary file whose description of itself is cut or damaged, so that nothing in it can be read.
-    #[error(
-        "{file}: at byte {offset}: expected {expected}, found {found} (is the file cut or damaged?)"
-    )]
-    Damaged {
-        /// Path as given.
-        file: String,
-        /// Where, bytes from the start of the (uncompressed) file.
-        offset: u64,
-        /// What should stand there.
-        expected: String,
-        /// What stands there.
-        found: String,
-    },
     /// A binary file without a single event.
     #[error("{file}: no event; {detail}")]
     NoRecords {
@@ -115,6 +101,16 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Before the first event: what should stand at a place, and what does.
+    pub(crate) fn unusable(file: &str, offset: u64, expected: &str, found: &str) -> Self {
+        Self::Damaged {
+            file: file.to_owned(),
+            offset,
+            events: 0,
+            detail: format!("expected {expected}, found {found}"),
+        }
+    }
+
     /// A binary file was read to its end without an event; says what was there instead.
     pub(crate) fn no_records(file: &str, report: &crate::ReadReport) -> Self {
         let detail = match report.unparsed.first() {

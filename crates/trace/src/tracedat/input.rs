@@ -61,12 +61,7 @@ impl<R: Read + Seek> Input<R> {
 
     /// An error at the present place.
     pub(super) fn damaged(&self, expected: &str, found: &str) -> ReadError {
-        ReadError::Damaged {
-            file: self.file.clone(),
-            offset: self.at,
-            expected: expected.to_owned(),
-            found: found.to_owned(),
-        }
+        ReadError::unusable(&self.file, self.at, expected, found)
     }
 
     /// So many bytes. Memory is taken as they come, so a false length asks for no more than the file has.

@@ -91,11 +91,13 @@ impl Meta {
         let event_start = input.position();
         input.expect(b"header_event\0", "\"header_event\"")?;
         let event = header_text(input, "header_event")?;
-        let broken = |offset, error: String| ReadError::Damaged {
-            file: input.file.clone(),
-            offset,
-            expected: "a description of ring-buffer pages".to_owned(),
-            found: error,
+        let broken = |offset, error: String| {
+            ReadError::unusable(
+                &input.file,
+                offset,
+                "a description of ring-buffer pages",
+                &error,
+            )
         };
         let layout = PageLayout::parse(&page).map_err(|e| broken(start, e.to_string()))?;
         check_header_event(&event).map_err(|e| broken(event_start, e.to_string()))?;

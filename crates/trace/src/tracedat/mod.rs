@@ -166,12 +166,7 @@ fn text_body(source: Source, meta: Meta, text: TextData, len: u64, file: &str) -
 }
 
 fn ring_body(source: Source, meta: Meta, len: u64, file: &str) -> Result<Body, ReadError> {
-    let damaged = |expected: &str, found: String| ReadError::Damaged {
-        file: file.to_owned(),
-        offset: 0,
-        expected: expected.to_owned(),
-        found,
-    };
+    let damaged = |expected: &str, found: String| ReadError::unusable(file, 0, expected, &found);
     let layout = meta.layout.ok_or_else(|| {
         damaged(
             "a description of ring-buffer pages",

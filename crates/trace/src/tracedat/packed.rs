@@ -22,23 +22,21 @@ pub(super) fn unpack_section<R: Read + Seek>(
     let start = input.position();
     let packed = u64::from(input.u32("the packed size of a section")?);
     let unpacked = u64::from(input.u32("the unpacked size of a section")?);
-    let damaged = |what: String| ReadError::Damaged {
-        file: input.file.clone(),
-        offset: start,
-        expected: "a compressed section".to_owned(),
-        found: what,
-    };
+    let damaged =
+        |what: String| ReadError::unusable(&input.file, start, "a compressed section", &what);
     if unpacked > SECTION_BYTES_FREE + SECTION_RATIO_MAX * packed {
         return Err(damaged(format!(
             "{unpacked} bytes said to be packed in {packed}"
         )));
     }
     let data = input.bytes(packed, "a compressed section")?;
-    unpack(&data, unpacked, packing).ok_or_else(|| ReadError::Damaged {
-        file: input.file.clone(),
-        offset: start,
-        expected: format!("a compressed section of {unpacked} bytes"),
-        found: "data that cannot be unpacked to that".to_owned(),
+    unpack(&data, unpacked, packing).ok_or_else(|| {
+        ReadError::unusable(
+            &input.file,
+            start,
+            &format!("a compressed section of {unpacked} bytes"),
+            "data that cannot be unpacked to that",
+        )
     })
 }
 

@@ -29,12 +29,9 @@ pub(super) fn packing<R: Read + Seek>(input: &mut Input<R>) -> Result<Packing, R
         "zlib" => Packing::Zlib,
         "zstd" => Packing::Zstd,
         other => {
-            return Err(ReadError::Damaged {
-                file: input.file.clone(),
-                offset: start,
-                expected: "compression none, zlib or zstd".to_owned(),
-                found: format!("\"{}\"", other.escape_default()),
-            });
+            let found = format!("\"{}\"", other.escape_default());
+            let expected = "compression none, zlib or zstd";
+            return Err(ReadError::unusable(&input.file, start, expected, &found));
         }
     })
 }
