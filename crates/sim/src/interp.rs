@@ -776,6 +776,7 @@ impl<S: Sink> Sim<S> {
     fn yield_now(&mut self, cpu: u32, t: u32, now: u64) -> Result<(), SimError> {
         self.account(cpu, now);
         self.tasks[t as usize].stats.yields += 1;
+        self.cpus[cpu as usize].stats.yld_count += 1;
         match self.tasks[t as usize].class {
             ClassOf::Fair => {
                 let clock = self.clock(cpu);

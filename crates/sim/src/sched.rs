@@ -184,6 +184,7 @@ impl<S: Sink> Sim<S> {
         self.account(cpu, now);
         let id = CpuId(cpu);
         let c = &mut self.cpus[cpu as usize];
+        c.stats.sched_count += 1;
         if let Some(read) = c.skip_clock.take() {
             // Read again since, for other ends.
             let last = self.class.clock_task(id).0.max(c.classed);
@@ -325,7 +326,9 @@ impl<S: Sink> Sim<S> {
             (Some(_), None) => self.cpus[cpu as usize].server.idle_since = clock,
             _ => {}
         }
+        self.info_switch(cpu, prev, next, now);
         let c = &mut self.cpus[cpu as usize];
+        c.stats.sched_goidle += u64::from(next.is_none());
         c.nr_switches += 1;
         c.from_idle += u64::from(prev.is_none());
         c.curr = next;
@@ -417,6 +420,11 @@ impl<S: Sink> Sim<S> {
         if from == to {
             return;
         }
+        if self.tasks[t as usize].info.last_queued.is_some() {
+            // The part of its wait that it spent here.
+            self.info_dequeue(t, from, now);
+            self.info_enqueue(t, now);
+        }
         let task = self.task_ref(t);
         let local = self.notes.local.min(self.cpus.len() as u32 - 1);
         self.emit(
@@ -458,14 +466,18 @@ impl<S: Sink> Sim<S> {
         entry.stats.wakeups += 1;
         entry.sleep_seq = entry.sleep_seq.wrapping_add(1);
         let fair = entry.fair;
-        if entry.class == ClassOf::Fair && self.class.is_on_rq(fair) {
-            // Delayed: woken in place, without a choice of CPU.
+        let delayed = entry.class == ClassOf::Fair && self.class.is_on_rq(fair);
+        self.cpus[local as usize].stats.ttwu_count += 1;
+        if delayed {
+            // Woken in place, without a choice of CPU.
+            self.cpus[local as usize].stats.ttwu_local += u64::from(local == prev);
             self.account(prev, now);
             self.activate(t, prev, sync, now);
             return costs.wake + costs.enqueue;
         }
         let (cpu, looked) = self.wake_cpu(t);
         let cpu = self.core_wake_cpu(t, cpu);
+        self.cpus[local as usize].stats.ttwu_local += u64::from(local == cpu);
         if cpu != prev {
             self.migrate(t, prev, cpu, now);
         }
@@ -538,6 +550,7 @@ impl<S: Sink> Sim<S> {
             }
             ClassOf::Rt { prio, .. } => self.rt_enqueue(cpu, t, prio, now),
         }
+        self.info_enqueue(t, now);
         self.count(cpu);
         self.core_enqueued(t, cpu);
         self.tick_if_needed(cpu, now);

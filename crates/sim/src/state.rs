@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use schedlab_fair::{Ns, TaskId};
 use schedlab_trace::event::{Comm, PrevState};
 
+use crate::counters::{RqStats, SchedInfo};
 use crate::program::{LockKind, Mode, Sched};
 use crate::rng::{NameHash, Stream};
 use crate::rt::RtQueue;
@@ -265,6 +266,7 @@ pub(crate) struct Task {
     pub(crate) start: u64,
     pub(crate) core: crate::core_sched::CoreTask,
     pub(crate) stats: TaskStats,
+    pub(crate) info: SchedInfo,
 }
 
 impl Task {
@@ -370,6 +372,7 @@ pub(crate) struct Cpu {
     /// An interrupt to reschedule is under way.
     pub(crate) ipi_pending: bool,
     pub(crate) times: CpuTimes,
+    pub(crate) stats: RqStats,
     pub(crate) rt: RtQueue,
     pub(crate) server: FairServer,
     pub(crate) nr_switches: u64,

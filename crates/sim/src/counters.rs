@@ -1,0 +1,77 @@
+//! The kernel's own statistics of run queues and tasks (`/proc/schedstat`, `/proc/PID/schedstat`; reference section 18.2).
+
+use crate::engine::{Sim, Sink};
+use crate::state::Life;
+
+/// Statistics of a run queue, as the `cpu` lines of `/proc/schedstat` have them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RqStats {
+    /// Calls of `sched_yield` by tasks of this CPU.
+    pub yld_count: u64,
+    /// Calls of `schedule()`.
+    pub sched_count: u64,
+    /// Those of them that left the CPU idle.
+    pub sched_goidle: u64,
+    /// Wakeups made on this CPU.
+    pub ttwu_count: u64,
+    /// Those of them whose task stayed on this CPU.
+    pub ttwu_local: u64,
+    /// Time that tasks ran here, ns.
+    pub rq_cpu_time: u64,
+    /// Time that tasks waited here before they ran, ns.
+    pub run_delay: u64,
+    /// Times that a task began to run here.
+    pub pcount: u64,
+}
+
+/// Statistics of a task (`sched_info`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SchedInfo {
+    /// Time that it waited for a CPU, ns; its waits that go on are not in it.
+    pub run_delay: u64,
+    /// Longest of these waits, ns.
+    pub max_run_delay: u64,
+    /// Times that it began to run.
+    pub pcount: u64,
+    /// Since when it waits, ns.
+    pub(crate) last_queued: Option<u64>,
+    /// When it began to run last, ns.
+    pub(crate) last_arrival: u64,
+}
+
+impl<S: Sink> Sim<S> {
+    /// A task has come to wait, unless it does already.
+    pub(crate) fn info_enqueue(&mut self, t: u32, now: u64) {
+        self.tasks[t as usize].info.last_queued.get_or_insert(now);
+    }
+
+    /// A task waits no longer on a CPU: it runs there, or moves.
+    pub(crate) fn info_dequeue(&mut self, t: u32, cpu: u32, now: u64) {
+        let info = &mut self.tasks[t as usize].info;
+        let Some(since) = info.last_queued.take() else {
+            return;
+        };
+        let waited = now - since;
+        info.run_delay += waited;
+        info.max_run_delay = info.max_run_delay.max(waited);
+        self.cpus[cpu as usize].stats.run_delay += waited;
+    }
+
+    /// A switch between tasks, the idle task being none.
+    pub(crate) fn info_switch(&mut self, cpu: u32, prev: Option<u32>, next: Option<u32>, now: u64) {
+        if let Some(p) = prev {
+            let task = &self.tasks[p as usize];
+            self.cpus[cpu as usize].stats.rq_cpu_time += now - task.info.last_arrival;
+            if task.life == Life::Runnable {
+                self.info_enqueue(p, now);
+            }
+        }
+        if let Some(n) = next {
+            self.info_dequeue(n, cpu, now);
+            let info = &mut self.tasks[n as usize].info;
+            info.last_arrival = now;
+            info.pcount += 1;
+            self.cpus[cpu as usize].stats.pcount += 1;
+        }
+    }
+}
