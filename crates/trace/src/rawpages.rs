@@ -32,6 +32,8 @@ struct Dumps {
 struct Dump {
     path: PathBuf,
     at: u64,
+    /// Length by the file system. It is 0 in a live tracefs, where reading would take events out of the kernel's buffer.
+    len: u64,
     page_size: u32,
 }
 
@@ -58,9 +60,13 @@ impl PageSource for Dumps {
 
 fn read_page(dump: &Dump, page: &mut Vec<u8>) -> io::Result<()> {
     page.clear();
-    let mut file = File::open(&dump.path)?;
-    file.seek(SeekFrom::Start(dump.at))?;
-    file.take(dump.page_size.into()).read_to_end(page)?;
+    let left = dump.len.saturating_sub(dump.at);
+    if left > 0 {
+        let mut file = File::open(&dump.path)?;
+        file.seek(SeekFrom::Start(dump.at))?;
+        let size = u64::from(dump.page_size).min(left);
+        file.take(size).read_to_end(page)?;
+    }
     Ok(())
 }
 
@@ -198,14 +204,15 @@ fn dumps(
             remark_counters(tally, &cpu.to_string(), &String::from_utf8_lossy(&stats));
         }
         let dump = path.join("trace_pipe_raw");
-        if !dump.is_file() {
+        let Ok(about) = fs::metadata(&dump) else {
             continue;
-        }
+        };
         out.insert(
             cpu,
             Dump {
                 path: dump,
                 at: 0,
+                len: about.len(),
                 page_size: layout.page_size(),
             },
         );
