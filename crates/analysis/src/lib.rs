@@ -1,6 +1,7 @@
 //! Analyses that work alike on simulated and recorded traces.
 
 pub mod check;
+pub mod explain;
 pub mod history;
 pub mod latency;
 pub mod load;

@@ -12,6 +12,7 @@ Examples:
   schedlab study wakeup-preempt            four variants of a patch, compared as LKP does
   schedlab run scenarios/two-hogs.toml     simulate once and print who waited how long
   schedlab latency trace.txt.xz            the same table from a recording of a real kernel
+  schedlab explain trace.txt.xz            why the longest waits lasted
   schedlab check trace.txt.xz              compare a kernel's own state with the rules, step by step")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Latency(LatencyArgs),
     /// Compare recorded kernel state with the rules of the fair class, step by step.
     Check(CheckArgs),
+    /// Say why a task waited: the wait split into parts that add up to it, each with its cause.
+    Explain(ExplainArgs),
     /// List what there is to choose from.
     List {
         /// What to list.
@@ -149,7 +152,20 @@ pub(crate) struct CheckArgs {
     /// Recordings with state probes. A meta.json in the same folder tells kernel and settings.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Kernel profile, instead of what meta.json says.
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    /// One line a recording.
+    #[arg(long)]
+    pub(crate) summary: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is known of the recorded kernel.
+#[derive(clap::Args, Debug)]
+pub(crate) struct KernelArgs {
+    /// Kernel profile, instead of what meta.json or the recording says.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Feature switches of the recorded kernel, as in NO_RUN_TO_PARITY. May be repeated.
@@ -161,10 +177,29 @@ pub(crate) struct CheckArgs {
     /// Ticks a second of the recorded kernel.
     #[arg(long)]
     pub(crate) hz: Option<u32>,
-    /// One line a recording.
-    #[arg(long)]
-    pub(crate) summary: bool,
-    /// Print JSON.
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// The recording, or a simulated trace; - for standard input.
+    pub(crate) file: PathBuf,
+    /// The task, by name or pid.
+    #[arg(long, value_name = "NAME|PID")]
+    pub(crate) task: Option<String>,
+    /// Explain the wait at this time, in seconds as the trace prints them (12.345678), or the next one.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "task",
+        conflicts_with = "worst"
+    )]
+    pub(crate) at: Option<String>,
+    /// Explain the longest waits, of one task or of all [default: 3].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) worst: Option<u32>,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    /// Print JSON, with the wait in order of time as well.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -16,3 +16,16 @@ pub(crate) fn bar(total: u64, what: &'static str) -> ProgressBar {
     bar.set_message(what);
     bar
 }
+
+/// A count of events, for work whose length is not known.
+pub(crate) fn spinner(what: &'static str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{msg}: {human_pos} events, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    bar
+}

@@ -134,8 +134,9 @@ impl CheckOptions {
     }
 }
 
-/// The profile for a kernel release as `uname -r` prints it.
-fn profile_of(release: &str) -> Option<Profile> {
+/// The profile for a kernel release as `uname -r` prints it; `None` if there is none for it.
+#[must_use]
+pub fn profile_of(release: &str) -> Option<Profile> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let major: u32 = numbers.next()?.parse().ok()?;
     let minor: u32 = numbers.next()?.parse().ok()?;

@@ -8,8 +8,8 @@ mod meta;
 pub mod record;
 mod replay;
 mod report;
-mod shadow;
+pub(crate) mod shadow;
 
-pub use meta::MetaError;
+pub use meta::{MetaError, profile_of};
 pub use replay::{CheckOptions, check_records};
 pub use report::{CheckReport, Difference, FieldPair};

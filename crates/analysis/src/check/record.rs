@@ -252,22 +252,34 @@ impl Caller {
 }
 
 impl Record {
+    /// A record without fields.
+    pub(crate) fn made(ts: u64, cpu: u32, kind: Kind) -> Self {
+        Self {
+            number: 0,
+            ts,
+            cpu,
+            kind,
+            caller: Caller::Other,
+            need_resched: false,
+            lazy: false,
+            switch: false,
+            wakeup: false,
+            snapshot: None,
+            present: 0,
+            values: [0; 23],
+        }
+    }
+
     /// Reads a record out of an event. `None`: a state probe whose text cannot be read.
     #[must_use]
     pub fn read(number: u64, event: &Event) -> Option<Self> {
         let mut rec = Self {
             number,
-            ts: event.ts,
-            cpu: event.cpu,
-            kind: Kind::Other,
-            caller: Caller::Other,
             need_resched: event.flags.need_resched || event.flags.need_resched_lazy,
             lazy: event.flags.need_resched_lazy && !event.flags.need_resched,
             switch: matches!(event.kind, EventKind::SchedSwitch { .. }),
             wakeup: matches!(event.kind, EventKind::SchedWakeup { .. }),
-            snapshot: None,
-            present: 0,
-            values: [0; 23],
+            ..Self::made(event.ts, event.cpu, Kind::Other)
         };
         let EventKind::Other { name, fields } = &event.kind else {
             return Some(rec);
@@ -300,7 +312,7 @@ impl Record {
         Some(rec)
     }
 
-    fn set(&mut self, field: Field, value: u64) {
+    pub(crate) fn set(&mut self, field: Field, value: u64) {
         self.present |= 1 << field as u8;
         self.values[field as usize] = value;
     }

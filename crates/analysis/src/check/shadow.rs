@@ -12,46 +12,46 @@ const DELAYED: u64 = 0x200;
 
 /// An entity as recorded.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ent {
-    pub(super) id: Option<EntityId>,
-    pub(super) cfs: u64,
-    pub(super) grp: u64,
-    pub(super) pid: i64,
-    pub(super) vr: u64,
-    pub(super) dl: Option<u64>,
-    pub(super) vlag: u64,
-    pub(super) slice: Option<u64>,
-    pub(super) w: Option<u64>,
-    pub(super) delayed: bool,
-    pub(super) rel: bool,
-    pub(super) sum: Option<u64>,
-    pub(super) exec_start: u64,
-    pub(super) on_rq: bool,
+pub(crate) struct Ent {
+    pub(crate) id: Option<EntityId>,
+    pub(crate) cfs: u64,
+    pub(crate) grp: u64,
+    pub(crate) pid: i64,
+    pub(crate) vr: u64,
+    pub(crate) dl: Option<u64>,
+    pub(crate) vlag: u64,
+    pub(crate) slice: Option<u64>,
+    pub(crate) w: Option<u64>,
+    pub(crate) delayed: bool,
+    pub(crate) rel: bool,
+    pub(crate) sum: Option<u64>,
+    pub(crate) exec_start: u64,
+    pub(crate) on_rq: bool,
     /// Order of entry into the tree, for ties of deadlines.
-    pub(super) order: u64,
+    pub(crate) order: u64,
 }
 
 /// A queue as recorded.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Que {
-    pub(super) id: Option<QueueId>,
-    pub(super) zv: Option<u64>,
-    pub(super) nr: Option<u64>,
+pub(crate) struct Que {
+    pub(crate) id: Option<QueueId>,
+    pub(crate) zv: Option<u64>,
+    pub(crate) nr: Option<u64>,
     /// `None`: not known; `Some(0)`: no entity runs at this level.
-    pub(super) curr: Option<u64>,
+    pub(crate) curr: Option<u64>,
 }
 
 /// Everything recorded so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shadow {
-    pub(super) ents: BTreeMap<u64, Ent>,
-    pub(super) queues: BTreeMap<u64, Que>,
+pub(crate) struct Shadow {
+    pub(crate) ents: BTreeMap<u64, Ent>,
+    pub(crate) queues: BTreeMap<u64, Que>,
     orders: u64,
 }
 
 impl Shadow {
     /// Takes a record in.
-    pub(super) fn apply(&mut self, r: &Record) {
+    pub(crate) fn apply(&mut self, r: &Record) {
         if r.kind == Kind::Other {
             return;
         }
@@ -146,7 +146,7 @@ impl Shadow {
     }
 
     /// Whether the queues' contents are known in full.
-    pub(super) fn complete(&self) -> bool {
+    pub(crate) fn complete(&self) -> bool {
         let mut members: BTreeMap<u64, u64> = BTreeMap::new();
         for e in self.ents.values().filter(|e| e.on_rq) {
             if e.dl.is_none() || e.slice.is_none() || e.w.is_none() {
@@ -166,7 +166,7 @@ impl Shadow {
     }
 
     /// Entities on a queue, in the order in which they entered the tree.
-    pub(super) fn members(&self, cfs: u64) -> Vec<u64> {
+    pub(crate) fn members(&self, cfs: u64) -> Vec<u64> {
         let mut list: Vec<(u64, u64)> = self
             .ents
             .iter()
@@ -180,7 +180,7 @@ impl Shadow {
 
 impl Ent {
     /// The state to put into the class.
-    pub(super) fn state(&self, base_slice: u64) -> Recorded {
+    pub(crate) fn state(&self, base_slice: u64) -> Recorded {
         let slice = self.slice.unwrap_or(base_slice);
         Recorded {
             vruntime: Vns(self.vr),

@@ -7,10 +7,9 @@ use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use schedlab_analysis::check::record::Record;
 use schedlab_analysis::check::{CheckOptions, CheckReport, check_records};
-use schedlab_fair::Features;
 
 use crate::args::CheckArgs;
-use crate::commands::profiles::profile;
+use crate::commands::kernel;
 use crate::{output, progress};
 
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode> {
@@ -78,7 +77,7 @@ fn name_of(file: &Path) -> String {
 }
 
 fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
-    let mut options = options(file, args)?;
+    let mut options = kernel::beside(file, &args.kernel)?;
     let mut reader = schedlab_trace::open(file)?;
     let mut records = Vec::new();
     let mut number = 0;
@@ -87,7 +86,7 @@ fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
         number += 1;
         if let Some(told) = CheckOptions::from_mark(&event) {
             let told = told.with_context(|| format!("{}: event {number}", file.display()))?;
-            options = with_arguments(told, args)?;
+            options = kernel::with_arguments(told, &args.kernel)?;
         }
         match Record::read(number, &event) {
             Some(r) => records.push(r),
@@ -107,45 +106,4 @@ fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
         );
     }
     Ok(report)
-}
-
-fn options(file: &Path, args: &CheckArgs) -> Result<CheckOptions> {
-    let meta = file.with_file_name("meta.json");
-    let options = if meta.exists() {
-        let text = std::fs::read_to_string(&meta)
-            .with_context(|| format!("cannot read {}", meta.display()))?;
-        CheckOptions::from_meta(&text).with_context(|| format!("{}", meta.display()))?
-    } else {
-        CheckOptions::default()
-    };
-    with_arguments(options, args)
-}
-
-/// What the command line says counts more than what is written beside or in the trace.
-fn with_arguments(mut options: CheckOptions, args: &CheckArgs) -> Result<CheckOptions> {
-    if let Some(name) = &args.profile {
-        let chosen = profile(name)?;
-        let base = options.profile.tunables.base_slice;
-        options.profile = chosen;
-        options.profile.tunables.base_slice = base;
-    }
-    for name in &args.features {
-        let Some((feature, on)) = Features::parse(name) else {
-            bail!("--feature {name}: no such switch (schedlab list features)");
-        };
-        options.profile = options.profile.with_feature(feature, on);
-    }
-    if let Some(text) = &args.base_slice {
-        let Some(time) = schedlab_scenario::parse_time(text) else {
-            bail!("--base-slice {text}: expected a time with a unit, such as 2800us");
-        };
-        options.profile.tunables.base_slice = Some(time);
-    }
-    if let Some(hz) = args.hz {
-        if hz == 0 || hz > 10_000 {
-            bail!("--hz {hz}: expected 1 to 10000 ticks a second");
-        }
-        options.hz = hz;
-    }
-    Ok(options)
 }

@@ -1,6 +1,8 @@
 //! One module per command.
 
 mod check;
+mod explain;
+mod kernel;
 mod latency;
 mod list;
 mod profiles;
@@ -21,6 +23,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Study(args) => study::study(&args),
         Command::Latency(args) => latency::latency(&args),
         Command::Check(args) => check::check(&args),
+        Command::Explain(args) => explain::explain(&args),
         Command::List { what, json } => list::list(what, json),
         Command::DiffProfiles { a, b, json } => profiles::diff(&a, &b, json),
         Command::Completions { shell } => {
