@@ -192,6 +192,34 @@ fn a_study_writes_its_results() {
     serde_json::from_str::<serde_json::Value>(&results).expect("JSON");
 }
 
+/// The same ring buffer as text and as trace.dat gives the same table, from a file and from a pipe.
+#[test]
+fn latency_of_a_trace_dat() {
+    let fixture = |name: &str| {
+        let dir = format!("{}/../trace/tests/fixtures", env!("CARGO_MANIFEST_DIR"));
+        format!("{dir}/{name}.xz")
+    };
+    let tasks = |o: &Output| -> serde_json::Value {
+        assert!(o.status.success(), "{}", stderr(o));
+        let mut json: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON");
+        json["latency"]["tasks"].take()
+    };
+    let text = fixture("yield.trace-cmd-ns.txt");
+    let expected = tasks(&schedlab(&["latency", &text, "--json"]));
+    assert!(expected.is_array());
+    for name in ["yield.v6.dat", "yield.v7-zstd.dat"] {
+        let file = fixture(name);
+        assert_eq!(tasks(&schedlab(&["latency", &file, "--json"])), expected);
+        let piped = Command::cargo_bin("schedlab")
+            .expect("binary")
+            .args(["latency", "-", "--json"])
+            .write_stdin(fs::read(&file).expect("fixture"))
+            .output()
+            .expect("it runs");
+        assert_eq!(tasks(&piped), expected);
+    }
+}
+
 #[test]
 fn latency_of_a_real_recording() {
     let file = data("yield.ftrace.txt.xz");

@@ -40,3 +40,8 @@ pub use bytes::Endian;
 pub use field::{Field, FieldKind};
 pub use format::{EventFormat, FORMAT_BYTES_MAX, FormatError};
 pub use print::Printer;
+
+/// The example of README.md, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

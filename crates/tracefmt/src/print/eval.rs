@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::number::Num;
-use super::parse::{Expr, Type};
+use super::parse::Expr;
+use super::types::Type;
 use crate::{Endian, Field, FieldKind};
 
 /// A value: a number, or bytes that stand for a text or an array.

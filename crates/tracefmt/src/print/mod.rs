@@ -18,6 +18,7 @@ mod output;
 mod parse;
 mod spec;
 mod token;
+mod types;
 
 use std::fmt;
 
