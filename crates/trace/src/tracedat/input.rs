@@ -115,7 +115,7 @@ impl<R: Read + Seek> Input<R> {
         let start = self.at;
         let mut out = Vec::new();
         loop {
-            let byte = self.u8(&format!("the zero byte behind {what}"))?;
+            let byte = self.u8(what)?;
             if byte == 0 {
                 return Ok(String::from_utf8_lossy(&out).into_owned());
             }
