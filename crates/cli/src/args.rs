@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::trace_output::TraceFormat;
+
 /// A laboratory for the Linux fair scheduler: does this change help or hurt, where, how surely, and why?
 #[derive(Parser, Debug)]
 #[command(name = "schedlab", version, propagate_version = true)]
@@ -31,6 +33,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Say why a task waited: the wait split into parts that add up to it, each with its cause.
     Explain(ExplainArgs),
+    /// Write a trace in another format: ftrace text, perf script text, Perfetto, NDJSON.
+    Convert(ConvertArgs),
+    /// Show what is in a trace, and what could not be read of it.
+    Info(InfoArgs),
     /// List what there is to choose from.
     List {
         /// What to list.
@@ -88,7 +94,8 @@ pub(crate) struct RunArgs {
     /// Simulated time after which to stop, as 500ms or 2s.
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// Write the events to a file: a Perfetto trace (.pftrace, .perfetto-trace) or ftrace text (.txt).
+    /// Write the events to a file: a Perfetto trace (.pftrace, .perfetto-trace), ftrace text (.txt), perf script text
+    /// (.perf) or NDJSON (.ndjson).
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Put the fair class's own state at every step into the trace as well, for `schedlab explain` and `schedlab check`.
@@ -142,6 +149,31 @@ pub(crate) struct LatencyArgs {
     /// Count a delay from sched_wakeup (on the run queue) instead of sched_waking (called for).
     #[arg(long)]
     pub(crate) from_wakeup: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ConvertArgs {
+    /// The trace to read, in any format that is read; - for standard input.
+    #[arg(value_name = "IN", required_unless_present = "json_schema")]
+    pub(crate) input: Option<PathBuf>,
+    /// The file to write; - for standard output.
+    #[arg(value_name = "OUT", required_unless_present = "json_schema")]
+    pub(crate) output: Option<PathBuf>,
+    /// Format to write, instead of the one that the file's name ends in.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) to: Option<TraceFormat>,
+    /// Print the JSON Schema of the NDJSON format.
+    #[arg(long)]
+    pub(crate) json_schema: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// The trace; - for standard input.
+    pub(crate) file: PathBuf,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

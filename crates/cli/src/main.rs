@@ -6,8 +6,10 @@
 mod args;
 mod commands;
 mod failure;
+mod input;
 mod output;
 mod progress;
+mod trace_output;
 
 use std::process::ExitCode;
 

@@ -29,6 +29,12 @@ impl Comm {
         Self(out)
     }
 
+    /// Whether the name is not known, or blank.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
+
     /// The bytes before the padding.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ftrace, tracedat};
+use crate::{ftrace, ndjson, tracedat};
 
 /// How many bytes from the start of a stream [`Format::detect`] should be shown to be sure.
 ///
@@ -27,16 +27,15 @@ pub enum Format {
     Perfetto,
     /// A directory with ring-buffer pages of each CPU (`trace_pipe_raw`) and the format files.
     RawPages,
+    /// NDJSON of schedlab itself.
+    Ndjson,
 }
 
 impl Format {
     /// Whether [`open`](crate::open) has a reader for it.
     #[must_use]
     pub fn is_readable(self) -> bool {
-        matches!(
-            self,
-            Self::FtraceText | Self::Perfetto | Self::TraceDat | Self::RawPages
-        )
+        !matches!(self, Self::PerfScript | Self::PerfData)
     }
 
     /// Tells the format of uncompressed data from its beginning, `None` if it is none of ours.
@@ -65,6 +64,9 @@ impl Format {
             {
                 return Some(Self::FtraceText);
             }
+            if ndjson::is_line(line) {
+                return Some(Self::Ndjson);
+            }
             if is_perf_script_line(line) {
                 return Some(Self::PerfScript);
             }
@@ -82,6 +84,7 @@ impl fmt::Display for Format {
             Self::TraceDat => "a trace.dat file (trace-cmd)",
             Self::Perfetto => "a Perfetto protobuf trace",
             Self::RawPages => "a directory of ring-buffer pages",
+            Self::Ndjson => "NDJSON (schedlab.trace)",
         })
     }
 }

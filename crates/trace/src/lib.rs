@@ -30,6 +30,7 @@
 pub mod event;
 pub mod format;
 mod ftrace;
+mod ndjson;
 pub mod payload;
 mod perfetto;
 mod rawpages;
@@ -41,12 +42,13 @@ mod write;
 pub use event::{Comm, CpuFlags, Event, EventKind, Pid, PrevState, TaskRef};
 pub use format::{Compression, Format};
 pub use ftrace::FtraceTextReader;
+pub use ndjson::{NDJSON_SCHEMA, NdjsonOptions, NdjsonReader, NdjsonWriter};
 pub use perfetto::PerfettoReader;
 pub use read::{
     CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason, open,
     open_stream,
 };
 pub use write::{
-    FtraceTextOptions, FtraceTextWriter, PerfettoOptions, PerfettoWriter, TimeDigits, TraceWriter,
-    WriteError, WriteReport,
+    CounterTrack, CounterUnit, FtraceTextOptions, FtraceTextWriter, PerfScriptWriter,
+    PerfettoOptions, PerfettoWriter, TimeDigits, TraceWriter, WriteError, WriteReport,
 };

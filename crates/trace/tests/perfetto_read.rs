@@ -9,8 +9,8 @@ use common::{TRACEFS, read, text};
 use proptest::prelude::*;
 use prost::Message;
 use schedlab_trace::{
-    Comm, CpuFlags, Event, EventKind, PerfettoOptions, PerfettoReader, PerfettoWriter, PrevState,
-    ReadError, ReadReport, Reader, StateMapping, TaskRef, TraceWriter, UnparsedReason,
+    Comm, CounterUnit, CpuFlags, Event, EventKind, PerfettoOptions, PerfettoReader, PerfettoWriter,
+    PrevState, ReadError, ReadReport, Reader, StateMapping, TaskRef, TraceWriter, UnparsedReason,
 };
 
 #[derive(Clone, PartialEq, Message)]
@@ -234,6 +234,104 @@ fn what_we_write_comes_back() {
         events.sort_by_key(key);
         assert_eq!(back, events, "{name}");
     }
+}
+
+#[test]
+fn counters_and_losses_are_written() {
+    let (events, source) = read(
+        b"            bash-1     [000] d..2.     1.000001: x: y\nCPU:0 [LOST 12 EVENTS]\nCPU:3 [LOST EVENTS]\n",
+    );
+    let mut writer = PerfettoWriter::new(Vec::new(), PerfettoOptions::default());
+    let track = writer
+        .counter_track("queue length CPU 0", CounterUnit::Count, None)
+        .unwrap();
+    let other = writer
+        .counter_track("lag", CounterUnit::Nanoseconds, Some(7))
+        .unwrap();
+    writer.write(&events[0]).unwrap();
+    writer.counter(track, 1_000_002_000, 3).unwrap();
+    writer.counter(other, 1_000_003_000, -5).unwrap();
+    writer.source(&source);
+    let written = writer.finish().unwrap();
+    assert_eq!((written.flags_lost, written.names_lost), (1, 0));
+    let bytes = writer.into_inner();
+    assert_eq!(written.bytes, bytes.len() as u64);
+    let (_, report, _) = read_perfetto(&bytes);
+    // The loss of unknown size has no place.
+    assert_eq!((report.lost_events, report.lost_unknown), (12, 0));
+    let tracks = CounterTrace::decode(&bytes[..]).unwrap();
+    let mut shown = String::new();
+    for packet in tracks.packet {
+        if let Some(d) = packet.track_descriptor {
+            let unit = d.counter.and_then(|c| c.unit);
+            let thread = d.thread.map(|t| (t.pid, t.tid));
+            shown += &format!(
+                "track {:?} {:?} unit {unit:?} parent {:?} thread {thread:?}\n",
+                d.uuid, d.name, d.parent_uuid
+            );
+        }
+        if let Some(e) = packet.track_event {
+            shown += &format!(
+                "{:?} type {:?} track {:?} = {:?}\n",
+                packet.timestamp, e.kind, e.track_uuid, e.counter_value
+            );
+        }
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CounterTrace {
+    #[prost(message, repeated, tag = "1")]
+    packet: Vec<CounterPacket>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CounterPacket {
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(message, optional, tag = "11")]
+    track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "60")]
+    track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackEvent {
+    #[prost(int32, optional, tag = "9")]
+    kind: Option<i32>,
+    #[prost(uint64, optional, tag = "11")]
+    track_uuid: Option<u64>,
+    #[prost(int64, optional, tag = "30")]
+    counter_value: Option<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    name: Option<String>,
+    #[prost(message, optional, tag = "4")]
+    thread: Option<ThreadDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    counter: Option<CounterDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ThreadDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pid: Option<i32>,
+    #[prost(int32, optional, tag = "2")]
+    tid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CounterDescriptor {
+    #[prost(int32, optional, tag = "3")]
+    unit: Option<i32>,
 }
 
 /// A trace as the recorder writes it: two CPUs, compact and whole events, losses, statistics.

@@ -1,7 +1,9 @@
 //! One module per command.
 
 mod check;
+mod convert;
 mod explain;
+mod info;
 mod kernel;
 mod latency;
 mod list;
@@ -24,6 +26,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Latency(args) => latency::latency(&args),
         Command::Check(args) => check::check(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Convert(args) => convert::convert(&args),
+        Command::Info(args) => info::info(&args),
         Command::List { what, json } => list::list(what, json),
         Command::DiffProfiles { a, b, json } => profiles::diff(&a, &b, json),
         Command::Completions { shell } => {

@@ -4,23 +4,28 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use schedlab_scenario::{Overrides, RunOptions, RunOutcome, Scenario};
-use schedlab_trace::{
-    Event, FtraceTextOptions, FtraceTextWriter, PerfettoOptions, PerfettoWriter, TimeDigits,
-    TraceWriter,
-};
+use schedlab_trace::ReadReport;
 
 use crate::args::RunArgs;
 use crate::commands::latency;
-use crate::output::{self, ResultFile};
+use crate::output;
+use crate::trace_output::{TraceFormat, TraceOutput};
 
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let scenario = load(args)?;
     for w in &scenario.warnings {
         eprintln!("schedlab: {w}");
     }
-    let mut trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
+    let mut trace = match &args.trace {
+        Some(path) => Some(TraceOutput::create(
+            path,
+            TraceFormat::of_name(path)?,
+            &ReadReport::default(),
+        )?),
+        None => None,
+    };
     let begin = Instant::now();
     let mut failed = None;
     let outcome = scenario.run_with(RunOptions { state: args.state }, |event| {
@@ -33,7 +38,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let wall = begin.elapsed();
     if let Some(t) = trace {
-        t.finish()?;
+        t.finish(&ReadReport::default())?;
     }
     let timing = args.timing.then_some(wall.as_secs_f64());
     if args.json {
@@ -187,55 +192,4 @@ fn json(s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> serde_json::Value {
         );
     }
     value
-}
-
-/// A trace being written, in the format that its name asks for.
-enum TraceFile {
-    Text(FtraceTextWriter<ResultFile>),
-    Perfetto(PerfettoWriter<ResultFile>),
-}
-
-impl TraceFile {
-    fn create(path: &Path) -> Result<Self> {
-        let name = path.to_string_lossy();
-        if name.ends_with(".pftrace") || name.ends_with(".perfetto-trace") {
-            return Ok(Self::Perfetto(PerfettoWriter::new(
-                ResultFile::create(path)?,
-                PerfettoOptions::default(),
-            )));
-        }
-        if name.ends_with(".txt") {
-            let options = FtraceTextOptions {
-                digits: TimeDigits::Nanos,
-                ..FtraceTextOptions::default()
-            };
-            return Ok(Self::Text(FtraceTextWriter::new(
-                ResultFile::create(path)?,
-                options,
-            )));
-        }
-        bail!("--trace {name}: expected a name that ends in .pftrace, .perfetto-trace or .txt")
-    }
-
-    fn write(&mut self, event: &Event) -> Result<()> {
-        match self {
-            Self::Text(w) => w.write(event),
-            Self::Perfetto(w) => w.write(event),
-        }
-        .context("cannot write the trace")
-    }
-
-    fn finish(self) -> Result<()> {
-        let file = match self {
-            Self::Text(mut w) => {
-                w.finish().context("cannot write the trace")?;
-                w.into_inner()
-            }
-            Self::Perfetto(mut w) => {
-                w.finish().context("cannot write the trace")?;
-                w.into_inner()
-            }
-        };
-        file.finish()
-    }
 }

@@ -84,6 +84,11 @@ impl Default for Names {
     }
 }
 
+/// Reads `prev_state` in the kernel's letters.
+pub(crate) fn parse_kernel_state(text: &[u8]) -> Option<crate::PrevState> {
+    state::parse(text, Letters::Kernel)
+}
+
 /// Whether a line has the front of an event. For telling formats apart.
 pub(crate) fn is_event_line(line: &[u8]) -> bool {
     prefix::parse(line).is_some()

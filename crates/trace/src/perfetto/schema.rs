@@ -115,6 +115,18 @@ pub(crate) const COMPACT_WAKING_FLAGS: u32 = 12;
 
 pub(crate) const EVENT_COMMON_FLAGS: u32 = 5;
 
+pub(crate) const TRACK_UUID: u32 = 1;
+pub(crate) const TRACK_NAME: u32 = 2;
+pub(crate) const TRACK_THREAD: u32 = 4;
+pub(crate) const TRACK_PARENT: u32 = 5;
+pub(crate) const TRACK_COUNTER: u32 = 8;
+pub(crate) const THREAD_DESCRIPTOR_PID: u32 = 1;
+pub(crate) const THREAD_DESCRIPTOR_TID: u32 = 2;
+pub(crate) const COUNTER_UNIT: u32 = 3;
+pub(crate) const TRACK_EVENT_TYPE: u32 = 9;
+pub(crate) const TRACK_EVENT_TRACK: u32 = 11;
+pub(crate) const TRACK_EVENT_COUNTER_VALUE: u32 = 30;
+
 /// Of protobuf's own `DescriptorProto` and `FieldDescriptorProto`.
 pub(crate) const PROTO_NAME: u32 = 1;
 pub(crate) const PROTO_FIELD: u32 = 2;

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::{ReadError, Reader, spool};
 use crate::format::{self, Compression, Format, HEAD_BYTES};
 use crate::ftrace::FtraceTextReader;
+use crate::ndjson::NdjsonReader;
 use crate::perfetto::PerfettoReader;
 use crate::rawpages::RawPagesReader;
 use crate::tracedat::TraceDatReader;
@@ -88,6 +89,10 @@ fn by_format(
 ) -> Result<Box<dyn Reader + Send>, ReadError> {
     match Format::detect(&head) {
         Some(Format::FtraceText) => Ok(Box::new(FtraceTextReader::new(
+            BufReader::with_capacity(BUFFER_BYTES, stream),
+            name,
+        ))),
+        Some(Format::Ndjson) => Ok(Box::new(NdjsonReader::new(
             BufReader::with_capacity(BUFFER_BYTES, stream),
             name,
         ))),

@@ -46,6 +46,8 @@ pub enum UnparsedReason {
     Truncated,
     /// A binary file that ends within a record.
     TruncatedRecord,
+    /// A line of NDJSON that is no object as the schema has it.
+    Json,
     /// An event of a type of which the file has no format description.
     NoFormat,
     /// A compact `sched_switch` of which nothing tells who ran before: the first of its CPU, or behind a loss.
@@ -69,6 +71,7 @@ impl fmt::Display for UnparsedReason {
             Self::ZeroBytes => f.write_str("zero bytes in the line"),
             Self::Truncated => f.write_str("last line cut (no line feed)"),
             Self::TruncatedRecord => f.write_str("the file ends within a record"),
+            Self::Json => f.write_str("no JSON object as schedlab.trace/1 has it"),
             Self::NoFormat => f.write_str("event without a format description in the file"),
             Self::NoPrevious => f.write_str("compact sched_switch without a known task before it"),
             Self::Damaged(what) => write!(f, "damaged record: {what}"),
@@ -436,11 +439,15 @@ impl Tally {
                 entry.lost_events = entry.lost_events.saturating_add(count);
                 self.plain.lost_events = self.plain.lost_events.saturating_add(count);
             }
-            None => {
-                entry.lost_unknown += 1;
-                self.plain.lost_unknown += 1;
-            }
+            None => self.lost_times(cpu, 1),
         }
+    }
+
+    /// Notes several losses of unknown size on a CPU.
+    pub(crate) fn lost_times(&mut self, cpu: u32, times: u64) {
+        let entry = self.cpu(cpu);
+        entry.lost_unknown = entry.lost_unknown.saturating_add(times);
+        self.plain.lost_unknown = self.plain.lost_unknown.saturating_add(times);
     }
 
     /// Notes a loss of which the source does not tell the CPU.
@@ -482,7 +489,8 @@ impl Tally {
         report.events_by_type = self.others.clone();
         for (name, &count) in EventKind::KNOWN.iter().zip(&self.known) {
             if count > 0 {
-                report.events_by_type.insert((*name).to_owned(), count);
+                // A reader may give an event of that name as text.
+                *report.events_by_type.entry((*name).to_owned()).or_default() += count;
             }
         }
         report.unparsed = self.unparsed.values().cloned().collect();

@@ -1,12 +1,11 @@
 //! Text as `/sys/kernel/tracing/trace` prints it.
 
-use std::io::{self, Write};
+use std::io::Write;
 
+use super::line::{Line, SecondsDigits};
+use super::sink::Sink;
 use super::{TraceWriter, WriteError, WriteReport};
-use crate::{CpuFlags, Event, EventKind, TaskRef};
-
-/// Bytes gathered before they go to the output.
-const CHUNK: usize = 64 * 1024;
+use crate::{CpuFlags, CpuReport, Event, ReadReport};
 
 /// Digits behind the point of the seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,33 +34,27 @@ pub struct FtraceTextOptions {
 /// the bytes that a line cannot hold (line feed, carriage return, zero), for which `?` is written in names and a blank in
 /// fields.
 pub struct FtraceTextWriter<W> {
-    output: W,
+    sink: Sink<W>,
     options: FtraceTextOptions,
-    buffer: Vec<u8>,
-    report: WriteReport,
-    started: bool,
-    finished: bool,
+    /// Losses of the source, to be noted at the end.
+    lost: Vec<CpuReport>,
 }
 
 impl<W: Write> FtraceTextWriter<W> {
     /// Starts a trace on `output`. The writer gathers 64 KiB at a time, so the output need not be buffered.
     pub fn new(output: W, options: FtraceTextOptions) -> Self {
         Self {
-            output,
+            sink: Sink::new(output),
             options,
-            buffer: Vec::with_capacity(CHUNK + 1024),
-            report: WriteReport::default(),
-            started: false,
-            finished: false,
+            lost: Vec::new(),
         }
     }
 
-    fn start(&mut self) {
-        if self.started {
-            return;
+    fn begin(&mut self) -> Result<(), WriteError> {
+        if !self.sink.begin()? {
+            return Ok(());
         }
-        self.started = true;
-        let out = &mut self.buffer;
+        let out = &mut self.sink.buffer;
         out.extend_from_slice(b"# tracer: nop\n#\n");
         if let Some((entries, cpus)) = self.options.entries {
             let line = format!(
@@ -70,20 +63,7 @@ impl<W: Write> FtraceTextWriter<W> {
             out.extend_from_slice(line.as_bytes());
         }
         out.extend_from_slice(HEADER);
-    }
-
-    fn flush_buffer(&mut self) -> Result<(), WriteError> {
-        let result = self.output.write_all(&self.buffer);
-        self.report.bytes += self.buffer.len() as u64;
-        self.buffer.clear();
-        result.map_err(|source| self.error(source))
-    }
-
-    fn error(&self, source: io::Error) -> WriteError {
-        WriteError::Io {
-            events: self.report.events,
-            source,
-        }
+        Ok(())
     }
 }
 
@@ -102,255 +82,122 @@ const HEADER: &[u8] = b"\
 impl<W> FtraceTextWriter<W> {
     /// Gives the output back, after [`TraceWriter::finish`].
     pub fn into_inner(self) -> W {
-        self.output
+        self.sink.into_inner()
     }
 }
 
 impl<W: Write> TraceWriter for FtraceTextWriter<W> {
     fn write(&mut self, event: &Event) -> Result<(), WriteError> {
-        if self.finished {
-            return Err(WriteError::Finished {
-                events: self.report.events,
-            });
-        }
-        self.start();
-        let start = self.buffer.len();
+        self.begin()?;
+        let report = &mut self.sink.report;
+        report.flags_lost += u64::from(event.flags.preempt_depth > 15);
+        let name = front_name(event);
+        report.names_lost += u64::from(event.pid != 0 && name.starts_with(b" "));
+        report.times_cut +=
+            u64::from(self.options.digits == TimeDigits::Micros && !event.ts.is_multiple_of(1000));
+        let start = self.sink.buffer.len();
         let mut line = Line {
-            out: &mut self.buffer,
+            out: &mut self.sink.buffer,
             altered: false,
         };
-        line.event(event, self.options.digits);
+        put_event(&mut line, event, self.options.digits);
         let altered = line.altered;
-        debug_assert_eq!(memchr::memchr(b'\n', &self.buffer[start..]), {
-            Some(self.buffer.len() - start - 1)
+        debug_assert_eq!(memchr::memchr(b'\n', &self.sink.buffer[start..]), {
+            Some(self.sink.buffer.len() - start - 1)
         });
-        self.report.events += 1;
-        self.report.altered += u64::from(altered);
-        if self.buffer.len() >= CHUNK {
-            self.flush_buffer()?;
-        }
-        Ok(())
+        self.sink.event(altered)
+    }
+
+    fn source(&mut self, report: &ReadReport) {
+        self.lost = report.cpus.clone();
     }
 
     fn finish(&mut self) -> Result<WriteReport, WriteError> {
-        if self.finished {
-            return Err(WriteError::Finished {
-                events: self.report.events,
-            });
+        self.begin()?;
+        for cpu in &self.lost {
+            if cpu.lost_events > 0 {
+                let line = format!("CPU:{} [LOST {} EVENTS]\n", cpu.cpu, cpu.lost_events);
+                self.sink.buffer.extend_from_slice(line.as_bytes());
+            }
+            for _ in 0..cpu.lost_unknown.min(LOST_LINES_MAX) {
+                let line = format!("CPU:{} [LOST EVENTS]\n", cpu.cpu);
+                self.sink.buffer.extend_from_slice(line.as_bytes());
+            }
         }
-        self.start();
-        self.flush_buffer()?;
-        self.finished = true;
-        self.output.flush().map_err(|source| self.error(source))?;
-        Ok(self.report)
+        self.sink.finish()
     }
 }
 
-/// One line being put together.
-struct Line<'a> {
-    out: &'a mut Vec<u8>,
-    altered: bool,
+/// How many losses of unknown size are noted for a CPU.
+const LOST_LINES_MAX: u64 = 1000;
+
+/// Name of the running task as tracefs prints it.
+fn front_name(event: &Event) -> &[u8] {
+    match event.comm.as_bytes() {
+        _ if event.pid == 0 => b"<idle>",
+        b"" => b"<...>",
+        name => name,
+    }
 }
 
-impl Line<'_> {
-    fn event(&mut self, event: &Event, digits: TimeDigits) {
-        let name: &[u8] = match event.comm.as_bytes() {
-            _ if event.pid == 0 => b"<idle>",
-            b"" => b"<...>",
-            name => name,
-        };
-        self.pad(16usize.saturating_sub(name.len()), b' ');
-        self.name(name);
-        self.text("-");
-        let before = self.out.len();
-        self.int(i64::from(event.pid));
-        let used = self.out.len() - before;
-        self.pad(7usize.saturating_sub(used), b' ');
-        self.text(" [");
-        self.padded(u64::from(event.cpu), 3, b'0');
-        self.text("] ");
-        self.flags(event.flags);
-        self.text(" ");
-        let (seconds, fraction, width) = match digits {
-            TimeDigits::Nanos => (event.ts / 1_000_000_000, event.ts % 1_000_000_000, 9),
-            TimeDigits::Micros => {
-                let micros = event.ts / 1000 + u64::from(event.ts % 1000 >= 500);
-                (micros / 1_000_000, micros % 1_000_000, 6)
-            }
-        };
-        self.padded(seconds, 5, b' ');
-        self.text(".");
-        self.padded(fraction, width, b'0');
-        self.text(": ");
-        self.fields_text(event.kind.name());
-        self.text(": ");
-        self.fields(&event.kind);
-        self.out.push(b'\n');
-    }
+/// One line of tracefs.
+fn put_event(line: &mut Line<'_>, event: &Event, digits: TimeDigits) {
+    let name = front_name(event);
+    line.pad(16usize.saturating_sub(name.len()), b' ');
+    line.name(name);
+    line.text("-");
+    let before = line.out.len();
+    line.int(i64::from(event.pid));
+    let used = line.out.len() - before;
+    line.pad(7usize.saturating_sub(used), b' ');
+    line.text(" [");
+    line.padded(u64::from(event.cpu), 3, b'0');
+    line.text("] ");
+    line.out.extend_from_slice(&flags_column(event.flags));
+    line.text(" ");
+    line.seconds(
+        event.ts,
+        match digits {
+            TimeDigits::Nanos => SecondsDigits::Nine,
+            TimeDigits::Micros => SecondsDigits::SixRounded,
+        },
+    );
+    line.text(": ");
+    line.fields_text(event.kind.name());
+    line.text(": ");
+    line.fields(&event.kind);
+    line.out.push(b'\n');
+}
 
-    fn fields(&mut self, kind: &EventKind) {
-        match kind {
-            EventKind::SchedSwitch {
-                prev,
-                prev_state,
-                next,
-            } => {
-                self.text("prev_comm=");
-                self.name(prev.comm.as_bytes());
-                self.key(" prev_pid=", prev.pid);
-                self.key(" prev_prio=", prev.prio);
-                self.text(" prev_state=");
-                self.text(&prev_state.to_string());
-                self.text(" ==> next_comm=");
-                self.name(next.comm.as_bytes());
-                self.key(" next_pid=", next.pid);
-                self.key(" next_prio=", next.prio);
-            }
-            EventKind::SchedWaking { task, target_cpu }
-            | EventKind::SchedWakeup { task, target_cpu }
-            | EventKind::SchedWakeupNew { task, target_cpu } => {
-                self.task(task);
-                self.text(" target_cpu=");
-                self.padded(u64::from(*target_cpu), 3, b'0');
-            }
-            EventKind::SchedMigrateTask {
-                task,
-                orig_cpu,
-                dest_cpu,
-            } => {
-                self.task(task);
-                self.key(" orig_cpu=", *orig_cpu);
-                self.key(" dest_cpu=", *dest_cpu);
-            }
-            EventKind::SchedStatRuntime { comm, pid, runtime } => {
-                self.text("comm=");
-                self.name(comm.as_bytes());
-                self.key(" pid=", *pid);
-                self.text(" runtime=");
-                self.padded(*runtime, 1, b'0');
-                self.text(" [ns]");
-            }
-            EventKind::SchedProcessFork {
-                parent_comm,
-                parent_pid,
-                child_comm,
-                child_pid,
-            } => {
-                self.text("comm=");
-                self.name(parent_comm.as_bytes());
-                self.key(" pid=", *parent_pid);
-                self.text(" child_comm=");
-                self.name(child_comm.as_bytes());
-                self.key(" child_pid=", *child_pid);
-            }
-            EventKind::SchedProcessExec {
-                filename,
-                pid,
-                old_pid,
-            } => {
-                self.text("filename=");
-                self.fields_text(filename);
-                self.key(" pid=", *pid);
-                self.key(" old_pid=", *old_pid);
-            }
-            EventKind::SchedProcessExit { task } => self.task(task),
-            EventKind::Other { fields, .. } => self.fields_text(fields),
-        }
-    }
-
-    fn task(&mut self, task: &TaskRef) {
-        self.text("comm=");
-        self.name(task.comm.as_bytes());
-        self.key(" pid=", task.pid);
-        self.key(" prio=", task.prio);
-    }
-
-    fn flags(&mut self, flags: CpuFlags) {
-        let resched = match (flags.need_resched, flags.need_resched_lazy) {
-            (false, false) => b'.',
-            (true, false) => b'N',
-            (false, true) => b'l',
-            (true, true) => b'B',
-        };
-        let context = match (flags.hardirq, flags.softirq) {
-            (false, false) => b'.',
-            (true, false) => b'h',
-            (false, true) => b's',
-            (true, true) => b'H',
-        };
-        let depth = match flags.preempt_depth {
-            0 => b'.',
-            // The column is one hexadecimal digit wide.
-            deep => b"0123456789abcdef"[usize::from(deep.min(15))],
-        };
-        let irqs = if flags.irqs_off { b'd' } else { b'.' };
-        self.out
-            .extend_from_slice(&[irqs, resched, context, depth, b'.']);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.out.extend_from_slice(text.as_bytes());
-    }
-
-    fn key(&mut self, key: &str, value: impl Into<i64>) {
-        self.text(key);
-        self.int(value.into());
-    }
-
-    /// A task name, with `?` for bytes that would end the line.
-    fn name(&mut self, name: &[u8]) {
-        self.clean(name, b'?');
-    }
-
-    fn fields_text(&mut self, text: &str) {
-        self.clean(text.as_bytes(), b' ');
-    }
-
-    fn clean(&mut self, text: &[u8], instead: u8) {
-        let start = self.out.len();
-        self.out.extend_from_slice(text);
-        if memchr::memchr3(b'\n', b'\r', 0, text).is_some() {
-            self.altered = true;
-            for byte in &mut self.out[start..] {
-                if matches!(*byte, b'\n' | b'\r' | 0) {
-                    *byte = instead;
-                }
-            }
-        }
-    }
-
-    fn int(&mut self, value: i64) {
-        if value < 0 {
-            self.out.push(b'-');
-        }
-        self.padded(value.unsigned_abs(), 1, b' ');
-    }
-
-    /// A number, filled from the left.
-    fn padded(&mut self, mut value: u64, width: usize, fill: u8) {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (value % 10) as u8;
-            value /= 10;
-            if value == 0 {
-                break;
-            }
-        }
-        self.pad(width.saturating_sub(digits.len() - at), fill);
-        self.out.extend_from_slice(&digits[at..]);
-    }
-
-    fn pad(&mut self, count: usize, fill: u8) {
-        self.out.resize(self.out.len() + count, fill);
-    }
+/// The five letters of the flags column.
+fn flags_column(flags: CpuFlags) -> [u8; 5] {
+    let resched = match (flags.need_resched, flags.need_resched_lazy) {
+        (false, false) => b'.',
+        (true, false) => b'N',
+        (false, true) => b'l',
+        (true, true) => b'B',
+    };
+    let context = match (flags.hardirq, flags.softirq) {
+        (false, false) => b'.',
+        (true, false) => b'h',
+        (false, true) => b's',
+        (true, true) => b'H',
+    };
+    let depth = match flags.preempt_depth {
+        0 => b'.',
+        // The column is one hexadecimal digit wide.
+        deep => b"0123456789abcdef"[usize::from(deep.min(15))],
+    };
+    let irqs = if flags.irqs_off { b'd' } else { b'.' };
+    [irqs, resched, context, depth, b'.']
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
-    use crate::{Comm, FtraceTextReader, PrevState, Reader};
+    use crate::{Comm, EventKind, FtraceTextReader, PrevState, Reader, TaskRef};
 
     fn write_all(events: &[Event], options: FtraceTextOptions) -> (String, WriteReport) {
         let mut out = Vec::new();
@@ -399,7 +246,8 @@ mod tests {
             WriteReport {
                 events: 1,
                 bytes: text.len() as u64,
-                altered: 0
+                times_cut: 1,
+                ..WriteReport::default()
             }
         );
         let mut lines = text.lines();

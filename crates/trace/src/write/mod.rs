@@ -1,14 +1,20 @@
 //! Writing traces, event by event.
 
 mod ftrace_text;
+mod line;
+mod perf_script;
 mod perfetto;
+mod sink;
 
 use std::io;
 
 pub use ftrace_text::{FtraceTextOptions, FtraceTextWriter, TimeDigits};
-pub use perfetto::{PerfettoOptions, PerfettoWriter};
+pub use perf_script::PerfScriptWriter;
+pub use perfetto::{CounterTrack, CounterUnit, PerfettoOptions, PerfettoWriter};
 
-use crate::Event;
+pub(crate) use sink::Sink;
+
+use crate::{Event, ReadReport};
 
 /// A trace being written.
 pub trait TraceWriter {
@@ -17,6 +23,11 @@ pub trait TraceWriter {
     /// # Errors
     /// [`WriteError::Io`] if the output fails, [`WriteError::Finished`] after [`TraceWriter::finish`].
     fn write(&mut self, event: &Event) -> Result<(), WriteError>;
+
+    /// Tells what is known of the source, before [`TraceWriter::finish`]; formats that have a place for its losses keep them.
+    fn source(&mut self, report: &ReadReport) {
+        let _ = report;
+    }
 
     /// Writes what is held back and flushes the output. The trace is incomplete without this call.
     ///
@@ -34,6 +45,12 @@ pub struct WriteReport {
     pub bytes: u64,
     /// Events whose text had to be changed, because the format cannot hold it (line feeds, invalid UTF-8).
     pub altered: u64,
+    /// Events whose flags ([`CpuFlags`](crate::CpuFlags)) the format cannot hold, or not all of them.
+    pub flags_lost: u64,
+    /// Events whose name in front ([`Event::comm`]) the format cannot hold.
+    pub names_lost: u64,
+    /// Events whose time was rounded or cut.
+    pub times_cut: u64,
 }
 
 /// Why a trace could not be written.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use super::{TraceWriter, WriteError, WriteReport};
 use crate::perfetto::proto::{bytes, int, message, uint};
 use crate::perfetto::schema as field;
-use crate::{Comm, CpuFlags, Event, EventKind, Pid, TaskRef};
+use crate::{Comm, CpuFlags, CpuReport, Event, EventKind, Pid, ReadReport, TaskRef};
 
 /// Bytes of events held back, all CPUs together, before bundles are written.
 const BUNDLE_BYTES: usize = 128 * 1024;
@@ -19,6 +19,28 @@ const BUNDLE_BYTES: usize = 128 * 1024;
 const STATE_CLEARED: u64 = 1;
 /// All packets belong to one sequence; zero is not allowed.
 const SEQUENCE_ID: u64 = 1;
+
+/// `TrackEvent.TYPE_COUNTER`.
+const TYPE_COUNTER: u64 = 4;
+/// Added to the number of a counter's track, so that its uuid is not one of another tool's.
+const COUNTER_UUID_BASE: u64 = 0x5c4e_d1ab_0000_0000;
+/// Added to the pid of a thread's track.
+const THREAD_UUID_BASE: u64 = 0x5c4e_d1ac_0000_0000;
+/// `FtraceStats.END_OF_TRACE`.
+const END_OF_TRACE: u64 = 2;
+
+/// What a counter counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CounterUnit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Things.
+    Count,
+}
+
+/// A track of [`PerfettoWriter::counter_track`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CounterTrack(u64);
 
 /// How to write a Perfetto trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +79,14 @@ pub struct PerfettoWriter<W> {
     renamed: BTreeSet<Pid>,
     packet: Vec<u8>,
     scratch: Vec<u8>,
+    /// Packets of counters that are held back with the bundles.
+    counters: Vec<u8>,
+    /// Number of counter tracks.
+    tracks: u64,
+    /// Tasks whose thread has a track, to which counters belong.
+    threads: BTreeSet<Pid>,
+    /// Losses of the source, to be noted at the end.
+    lost: Vec<CpuReport>,
     report: WriteReport,
     started: bool,
     finished: bool,
@@ -81,10 +111,108 @@ impl<W: Write> PerfettoWriter<W> {
             renamed: BTreeSet::new(),
             packet: Vec::new(),
             scratch: Vec::new(),
+            counters: Vec::new(),
+            tracks: 0,
+            threads: BTreeSet::new(),
+            lost: Vec::new(),
             report: WriteReport::default(),
             started: false,
             finished: false,
         }
+    }
+
+    /// Adds a track that shows a number over time; of a task if `task` is given.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] if the output fails.
+    pub fn counter_track(
+        &mut self,
+        name: &str,
+        unit: CounterUnit,
+        task: Option<Pid>,
+    ) -> Result<CounterTrack, WriteError> {
+        self.start()?;
+        self.tracks += 1;
+        let track = CounterTrack(COUNTER_UUID_BASE + self.tracks);
+        let parent = task.map(|pid| THREAD_UUID_BASE + u64::from(pid.cast_unsigned()));
+        if let (Some(pid), Some(parent)) = (task, parent)
+            && self.threads.insert(pid)
+        {
+            self.put_packet(|out| {
+                message(out, field::PACKET_TRACK_DESCRIPTOR, |out| {
+                    uint(out, field::TRACK_UUID, parent);
+                    message(out, field::TRACK_THREAD, |out| {
+                        int(out, field::THREAD_DESCRIPTOR_PID, pid.into());
+                        int(out, field::THREAD_DESCRIPTOR_TID, pid.into());
+                    });
+                });
+            })?;
+        }
+        self.put_packet(|out| {
+            message(out, field::PACKET_TRACK_DESCRIPTOR, |out| {
+                uint(out, field::TRACK_UUID, track.0);
+                bytes(out, field::TRACK_NAME, name.as_bytes());
+                if let Some(parent) = parent {
+                    uint(out, field::TRACK_PARENT, parent);
+                }
+                message(out, field::TRACK_COUNTER, |out| {
+                    // enum Unit.
+                    let unit = match unit {
+                        CounterUnit::Nanoseconds => 1,
+                        CounterUnit::Count => 2,
+                    };
+                    uint(out, field::COUNTER_UNIT, unit);
+                });
+            });
+        })?;
+        Ok(track)
+    }
+
+    /// Sets a counter at a time, ns.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] if the output fails.
+    pub fn counter(&mut self, track: CounterTrack, ts: u64, value: i64) -> Result<(), WriteError> {
+        let before = self.counters.len();
+        put_framed(&mut self.counters, |out| {
+            uint(out, field::PACKET_TIMESTAMP, ts);
+            message(out, field::PACKET_TRACK_EVENT, |out| {
+                uint(out, field::TRACK_EVENT_TYPE, TYPE_COUNTER);
+                uint(out, field::TRACK_EVENT_TRACK, track.0);
+                int(out, field::TRACK_EVENT_COUNTER_VALUE, value);
+            });
+        });
+        self.held += self.counters.len() - before;
+        if self.held >= BUNDLE_BYTES {
+            self.put_bundles()?;
+        }
+        Ok(())
+    }
+
+    /// Losses as the ring buffer's statistics at the end of a recording.
+    fn put_losses(&mut self) -> Result<(), WriteError> {
+        let lost = std::mem::take(&mut self.lost);
+        if lost.iter().all(|cpu| cpu.lost_events == 0) {
+            return Ok(());
+        }
+        self.put_packet(|out| {
+            message(out, field::PACKET_FTRACE_STATS, |out| {
+                uint(out, field::STATS_PHASE, END_OF_TRACE);
+                for cpu in lost.iter().filter(|cpu| cpu.lost_events > 0) {
+                    message(out, field::STATS_CPU, |out| {
+                        uint(out, field::CPU_STATS_CPU, cpu.cpu.into());
+                        uint(out, field::CPU_STATS_OVERRUN, cpu.lost_events);
+                    });
+                }
+            });
+        })
+    }
+
+    /// Whether Perfetto, which knows names by task only, would show another name in front of the event.
+    fn loses_name(&self, event: &Event) -> bool {
+        !event.comm.is_empty()
+            && event.pid != 0
+            && self.tasks.get(&event.pid).map(|task| task.comm) != Some(event.comm)
     }
 
     /// Notes a task's name; `parent` if this is its birth.
@@ -135,10 +263,7 @@ impl<W: Write> PerfettoWriter<W> {
 
     fn put_packet(&mut self, body: impl FnOnce(&mut Vec<u8>)) -> Result<(), WriteError> {
         self.packet.clear();
-        message(&mut self.packet, field::TRACE_PACKET, |out| {
-            body(out);
-            uint(out, field::PACKET_SEQUENCE_ID, SEQUENCE_ID);
-        });
+        put_framed(&mut self.packet, body);
         self.report.bytes += self.packet.len() as u64;
         let result = self.output.write_all(&self.packet);
         result.map_err(|source| self.error(source))
@@ -194,6 +319,10 @@ impl<W: Write> PerfettoWriter<W> {
             events.clear();
         }
         self.bundles = bundles;
+        self.report.bytes += self.counters.len() as u64;
+        let result = self.output.write_all(&self.counters);
+        self.counters.clear();
+        result.map_err(|source| self.error(source))?;
         self.held = 0;
         self.held_from = u64::MAX;
         Ok(())
@@ -223,6 +352,8 @@ impl<W: Write> TraceWriter for PerfettoWriter<W> {
         }
         self.start()?;
         self.name_tasks(event);
+        self.report.flags_lost += u64::from(event.flags.preempt_depth > 0);
+        self.report.names_lost += u64::from(self.loses_name(event));
         self.scratch.clear();
         let altered = put_event(&mut self.scratch, event);
         let bundle = self.bundles.entry(event.cpu).or_default();
@@ -238,6 +369,10 @@ impl<W: Write> TraceWriter for PerfettoWriter<W> {
         Ok(())
     }
 
+    fn source(&mut self, report: &ReadReport) {
+        self.lost = report.cpus.clone();
+    }
+
     fn finish(&mut self) -> Result<WriteReport, WriteError> {
         if self.finished {
             return Err(WriteError::Finished {
@@ -246,10 +381,19 @@ impl<W: Write> TraceWriter for PerfettoWriter<W> {
         }
         self.start()?;
         self.put_bundles()?;
+        self.put_losses()?;
         self.finished = true;
         self.output.flush().map_err(|source| self.error(source))?;
         Ok(self.report)
     }
+}
+
+/// One packet of the sequence.
+fn put_framed(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    message(out, field::TRACE_PACKET, |out| {
+        body(out);
+        uint(out, field::PACKET_SEQUENCE_ID, SEQUENCE_ID);
+    });
 }
 
 /// `Process` and its main `Thread`.
