@@ -5,7 +5,7 @@
 use std::io::Cursor;
 
 use schedlab_trace::payload::PayloadDecoder;
-use schedlab_trace::{FtraceTextReader, PerfettoReader, Reader, open_stream};
+use schedlab_trace::{FtraceTextReader, NdjsonReader, PerfettoReader, Reader, open_stream};
 use schedlab_tracefmt::ring::PageLayout;
 use schedlab_tracefmt::{Endian, EventFormat, Printer};
 
@@ -20,6 +20,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ring_pages", ring_pages),
     ("event_format", event_format),
     ("perfetto", perfetto),
+    ("ndjson", ndjson),
 ];
 
 /// Runs one target.
@@ -126,6 +127,10 @@ fn event_format(data: &[u8]) {
 
 fn perfetto(data: &[u8]) {
     drain(&mut PerfettoReader::new(data, "fuzz"));
+}
+
+fn ndjson(data: &[u8]) {
+    drain(&mut NdjsonReader::new(data, "fuzz"));
 }
 
 const SWITCH: &str = "name: sched_switch\nID: 10\nformat:\n\
