@@ -101,6 +101,17 @@ pub(crate) struct RunArgs {
     /// Put the fair class's own state at every step into the trace as well, for `schedlab explain` and `schedlab check`.
     #[arg(long, requires = "trace")]
     pub(crate) state: bool,
+    /// Write what /proc/schedstat, /proc/PID/sched and debugfs sched/debug would show, at equal distances of time, into a new folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) procfs: Option<PathBuf>,
+    /// Distance of these looks, as 10ms or 1s.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "100ms",
+        requires = "procfs"
+    )]
+    pub(crate) procfs_every: String,
     /// One row per thread instead of per name.
     #[arg(long)]
     pub(crate) per_thread: bool,

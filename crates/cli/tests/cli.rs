@@ -445,3 +445,35 @@ fn ctrl_c_leaves_no_half_written_file() {
         .collect();
     assert_eq!(names, ["long.toml"]);
 }
+
+#[test]
+fn run_writes_the_kernels_own_files_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = write(dir.path(), "two.toml", TWO_HOGS);
+    let looks = dir.path().join("looks").display().to_string();
+    let plain = schedlab(&["run", &file]);
+    let o = schedlab(&["run", &file, "--procfs", &looks, "--procfs-every", "20ms"]);
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert_eq!(o.stdout, plain.stdout);
+    let mut names: Vec<String> = fs::read_dir(&looks)
+        .expect("a folder")
+        .map(|e| e.expect("entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["00000000000020000000", "00000000000040000000"]);
+    let at = Path::new(&looks).join(&names[1]);
+    let stat = fs::read_to_string(at.join("proc/schedstat")).expect("schedstat");
+    assert!(
+        stat.starts_with("version 16\ntimestamp 40\ncpu0 0 0 "),
+        "{stat}"
+    );
+    assert!(at.join("sys/kernel/debug/sched/debug").is_file());
+    refused(&["run", &file, "--procfs", &looks], &["is there already"]);
+    let other = dir.path().join("other").display().to_string();
+    refused(
+        &["run", &file, "--procfs", &other, "--procfs-every", "0ms"],
+        &["--procfs-every 0ms", "above zero"],
+    );
+    let left = fs::read_dir(dir.path()).expect("dir").count();
+    assert_eq!(left, 2, "nothing half-written is left");
+}

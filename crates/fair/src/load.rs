@@ -8,6 +8,10 @@ use crate::profile::ThrottleRule;
 /// Smallest divider of a sum.
 pub(crate) const MIN_DIVIDER: u64 = LOAD_AVG_MAX - 1024;
 
+/// The clock of the load averages begins here, ns, as a kernel's is never 0 when tasks run: a last update at 0 means that an entity is
+/// part of no queue. A multiple of their unit of 1024 ns.
+const EPOCH: u64 = 1 << 20;
+
 /// What happens to an entity's part in its queue's averages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attach {
@@ -139,7 +143,7 @@ impl Class {
         let clock = queue
             .pelt_frozen_at
             .unwrap_or(self.rqs[queue.cpu.index()].clock_pelt);
-        clock.wrapping_sub(queue.pelt_frozen)
+        clock.wrapping_sub(queue.pelt_frozen).wrapping_add(EPOCH)
     }
 
     /// Stops or starts a queue's load averages: they stand still while it is throttled, from 6.18 on only once it is

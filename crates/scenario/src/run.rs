@@ -3,7 +3,9 @@
 use schedlab_analysis::latency::{LatencyAccumulator, LatencyOptions, LatencyReport, WakeStart};
 use schedlab_compare::{Direction, Metric, Role};
 use schedlab_fair::{BandwidthAttr, Ns, Weight};
-use schedlab_sim::{CpuSite, GroupSpec, PreemptModel, RunResult, Sim, SimConfig, SimError};
+use schedlab_sim::{
+    CpuSite, GroupSpec, PreemptModel, RunResult, Sim, SimConfig, SimError, Snapshot,
+};
 use schedlab_trace::event::{Event, EventKind};
 
 use crate::kernel::Preempt;
@@ -159,6 +161,20 @@ impl Scenario {
     pub fn run_with(
         &self,
         options: RunOptions,
+        sink: impl FnMut(&Event),
+    ) -> Result<RunOutcome, SimError> {
+        self.run_sampled(options, Ns(u64::MAX), |_| {}, sink)
+    }
+
+    /// The same, with a look at the kernel's own files after each time `every`.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    pub fn run_sampled(
+        &self,
+        options: RunOptions,
+        every: Ns,
+        sample: impl FnMut(Snapshot),
         mut sink: impl FnMut(&Event),
     ) -> Result<RunOutcome, SimError> {
         let mut latency = LatencyAccumulator::new(LatencyOptions::default());
@@ -169,7 +185,7 @@ impl Scenario {
             sink(event);
         })?;
         sim.set_state_records(options.state);
-        let result = sim.run()?;
+        let result = sim.run_sampled(every, sample)?;
         let latency = latency.finish();
         let workload_time = self.workload.as_ref().and_then(|_| stopwatch.time());
         let figures = self.figures(&result, &latency, workload_time);

@@ -1,5 +1,7 @@
 //! The kernel's own statistics of run queues and tasks (`/proc/schedstat`, `/proc/PID/schedstat`; reference section 18.2).
 
+use schedlab_trace::event::PrevState;
+
 use crate::engine::{Sim, Sink};
 use crate::state::Life;
 
@@ -33,6 +35,12 @@ pub struct SchedInfo {
     pub max_run_delay: u64,
     /// Times that it began to run.
     pub pcount: u64,
+    /// Time asleep, ns.
+    pub sum_sleep: u64,
+    /// Part of it in uninterruptible sleep, ns.
+    pub sum_block: u64,
+    /// Since when it sleeps, and whether it can be interrupted.
+    pub(crate) asleep: Option<(u64, bool)>,
     /// Since when it waits, ns.
     pub(crate) last_queued: Option<u64>,
     /// When it began to run last, ns.
@@ -42,7 +50,14 @@ pub struct SchedInfo {
 impl<S: Sink> Sim<S> {
     /// A task has come to wait, unless it does already.
     pub(crate) fn info_enqueue(&mut self, t: u32, now: u64) {
-        self.tasks[t as usize].info.last_queued.get_or_insert(now);
+        let info = &mut self.tasks[t as usize].info;
+        info.last_queued.get_or_insert(now);
+        if let Some((since, interruptible)) = info.asleep.take() {
+            info.sum_sleep += now - since;
+            if !interruptible {
+                info.sum_block += now - since;
+            }
+        }
     }
 
     /// A task waits no longer on a CPU: it runs there, or moves.
@@ -60,10 +75,14 @@ impl<S: Sink> Sim<S> {
     /// A switch between tasks, the idle task being none.
     pub(crate) fn info_switch(&mut self, cpu: u32, prev: Option<u32>, next: Option<u32>, now: u64) {
         if let Some(p) = prev {
-            let task = &self.tasks[p as usize];
+            let task = &mut self.tasks[p as usize];
             self.cpus[cpu as usize].stats.rq_cpu_time += now - task.info.last_arrival;
-            if task.life == Life::Runnable {
-                self.info_enqueue(p, now);
+            match task.life {
+                Life::Runnable => self.info_enqueue(p, now),
+                Life::Asleep(state) => {
+                    task.info.asleep = Some((now, state != PrevState::UNINTERRUPTIBLE));
+                }
+                _ => {}
             }
         }
         if let Some(n) = next {

@@ -14,6 +14,7 @@ use crate::config::{LONGEST_RUN, PreemptModel, SimConfig, SimError};
 use crate::core_sched::{CoreSched, CoreTask};
 use crate::counters::{RqStats, SchedInfo};
 use crate::order::{Agenda, Next, Rank};
+use crate::procfs::Snapshot;
 use crate::program::Sched;
 use crate::result::{ReschedCount, RunResult};
 use crate::rng::{NameHash, Stream};
@@ -411,9 +412,22 @@ impl<S: Sink> Sim<S> {
     /// # Errors
     ///
     /// A program that makes no progress or breaks the rules of a lock, or a fault of the lab itself.
-    pub fn run(mut self) -> Result<RunResult, SimError> {
+    pub fn run(self) -> Result<RunResult, SimError> {
+        self.run_sampled(Ns(u64::MAX), |_| {})
+    }
+
+    /// The same, with a look at the kernel's own files after each time `every`, which is above zero. The looks change nothing.
+    ///
+    /// # Errors
+    /// As [`Sim::run`].
+    pub fn run_sampled(
+        mut self,
+        every: Ns,
+        mut sample: impl FnMut(Snapshot),
+    ) -> Result<RunResult, SimError> {
         let limit = self.limit;
         let mut now = 0;
+        let mut look = every.0;
         let mut starved = false;
         while self.alive > 0 {
             let Some((time, cpu, event)) = self.agenda.pop(limit) else {
@@ -421,6 +435,10 @@ impl<S: Sink> Sim<S> {
                 starved = self.agenda.is_empty();
                 break;
             };
+            while look <= time {
+                sample(self.snapshot(look));
+                look = look.saturating_add(every.0.max(1));
+            }
             now = time;
             self.notes.local = cpu;
             match event {
@@ -452,6 +470,10 @@ impl<S: Sink> Sim<S> {
         } else {
             limit
         };
+        while look <= end {
+            sample(self.snapshot(look));
+            look = look.saturating_add(every.0.max(1));
+        }
         for cpu in 0..self.cpus.len() as u32 {
             self.account(cpu, end);
             self.notes.local = cpu;

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use schedlab_scenario::{Overrides, RunOptions, RunOutcome, Scenario};
+use schedlab_fair::Ns;
+use schedlab_scenario::{Overrides, RunOptions, RunOutcome, Scenario, parse_time};
+use schedlab_sim::Snapshot;
 use schedlab_trace::ReadReport;
 
 use crate::args::RunArgs;
 use crate::commands::latency;
-use crate::output;
+use crate::output::{self, ResultDir};
 use crate::trace_output::{TraceFormat, TraceOutput};
 
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
@@ -26,17 +28,35 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         )?),
         None => None,
     };
+    let procfs = args.procfs.as_deref().map(ResultDir::create).transpose()?;
+    let every = match &procfs {
+        Some(_) => sampling(&args.procfs_every)?,
+        None => Ns(u64::MAX),
+    };
     let begin = Instant::now();
     let mut failed = None;
-    let outcome = scenario.run_with(RunOptions { state: args.state }, |event| {
-        if let (Some(t), None) = (&mut trace, &failed) {
-            failed = t.write(event).err();
-        }
-    })?;
-    if let Some(e) = failed {
+    let mut unwritten = None;
+    let outcome = scenario.run_sampled(
+        RunOptions { state: args.state },
+        every,
+        |snapshot| {
+            if let (Some(dir), None) = (&procfs, &unwritten) {
+                unwritten = write_snapshot(dir, &snapshot).err();
+            }
+        },
+        |event| {
+            if let (Some(t), None) = (&mut trace, &failed) {
+                failed = t.write(event).err();
+            }
+        },
+    )?;
+    if let Some(e) = failed.or(unwritten) {
         return Err(e);
     }
     let wall = begin.elapsed();
+    if let Some(dir) = procfs {
+        dir.finish()?;
+    }
     if let Some(t) = trace {
         t.finish(&ReadReport::default())?;
     }
@@ -54,6 +74,22 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The distance of looks at procfs.
+fn sampling(text: &str) -> Result<Ns> {
+    match parse_time(text) {
+        Some(every) if every > Ns::ZERO => Ok(every),
+        _ => bail!("--procfs-every {text}: expected a time above zero, such as 10ms or 1s"),
+    }
+}
+
+/// Files of one moment, in a folder named after it: nanoseconds, so that names sort as times.
+fn write_snapshot(dir: &ResultDir, snapshot: &Snapshot) -> Result<()> {
+    for (name, text) in &snapshot.files {
+        dir.write(&format!("{:020}/{name}", snapshot.time.0), text)?;
+    }
+    Ok(())
 }
 
 fn load(args: &RunArgs) -> Result<Scenario> {

@@ -191,6 +191,41 @@ fn load_is_passed_on_at_a_limited_rate() {
     }
 }
 
+/// What is queued at the very first moment is part of its queue once, however often it comes and goes (section 11.2).
+#[test]
+fn load_averages_count_an_entity_once_from_time_zero_on() {
+    let mut c = class("6.12-stable");
+    let g = group(&mut c, GroupId::ROOT);
+    task(&mut c, g, TaskPolicy::Normal);
+    let b = task(&mut c, GroupId::ROOT, TaskPolicy::Normal);
+    let mut curr = c.pick_next_task(CPU, None, Ns(0), &mut ());
+    for i in 1..=200u64 {
+        let now = Ns(ms(i as f64));
+        let Some(t) = curr else { panic!("{i}: idle") };
+        if t == b && i % 2 == 0 {
+            c.dequeue_task(CPU, t, Dequeue::SLEEP, now, &mut ());
+            curr = c.pick_next_task(CPU, Some(t), now, &mut ());
+            if !c.is_on_rq(t) {
+                c.enqueue_task(CPU, t, Enqueue::WAKEUP, now, &mut ());
+            }
+        } else {
+            c.task_tick(CPU, now, &mut ());
+            curr = c.pick_next_task(CPU, Some(t), now, &mut ());
+        }
+    }
+    let root = &c.queue(c.rq(CPU).cfs).avg;
+    let se = &c.entity(c.group(g).entities[0]).avg;
+    assert!(root.util_avg <= 1024, "{root:?}");
+    assert!(se.load_avg > 500 && se.util_avg > 100, "{se:?}");
+    // The queue's load is that of its two entities.
+    let parts = se.load_avg + c.entity(b.entity()).avg.load_avg;
+    assert!(
+        root.load_avg.abs_diff(parts) < 64,
+        "{} {parts}",
+        root.load_avg
+    );
+}
+
 #[test]
 fn a_sleeper_changes_its_group() {
     for name in ["6.1", "6.12-stable"] {
