@@ -9,9 +9,7 @@ use crate::{ftrace, ndjson, tracedat};
 /// Long enough for the comment block of tracefs and the statistics that some tools put before the first event.
 pub const HEAD_BYTES: usize = 64 * 1024;
 
-/// Trace formats that the lab can name.
-///
-/// Being listed does not mean that the format can be read: see [`Format::is_readable`].
+/// Trace formats that [`open`](crate::open) reads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Format {
@@ -32,12 +30,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether [`open`](crate::open) has a reader for it.
-    #[must_use]
-    pub fn is_readable(self) -> bool {
-        !matches!(self, Self::PerfScript | Self::PerfData)
-    }
-
     /// Tells the format of uncompressed data from its beginning, `None` if it is none of ours.
     ///
     /// Show it at least [`HEAD_BYTES`] bytes if the stream has that many.
@@ -67,7 +59,7 @@ impl Format {
             if ndjson::is_line(line) {
                 return Some(Self::Ndjson);
             }
-            if is_perf_script_line(line) {
+            if ftrace::is_perf_script_line(line) || line == b"# ========" {
                 return Some(Self::PerfScript);
             }
         }
@@ -184,35 +176,6 @@ fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     head[..end]
         .split(|&b| b == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-}
-
-/// `comm pid[/tid] [cpu] seconds.fraction: event: ...`, where the CPU column may be missing.
-fn is_perf_script_line(line: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(line) else {
-        return false;
-    };
-    let mut words = text.split_ascii_whitespace();
-    if words.next().is_none() {
-        return false;
-    }
-    // The name may hold blanks: look for `pid[/tid]`, then an optional `[cpu]`, then `time:`.
-    let is_number = |w: &str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_digit());
-    let words: Vec<&str> = words.take(12).collect();
-    words.iter().enumerate().any(|(i, word)| {
-        let mut ids = word.splitn(2, '/');
-        if !ids.all(is_number) {
-            return false;
-        }
-        let mut rest = words[i + 1..].iter();
-        let mut next = rest.next();
-        if next.is_some_and(|w| w.starts_with('[') && w.ends_with(']')) {
-            next = rest.next();
-        }
-        let time = next.and_then(|w| w.strip_suffix(':'));
-        time.and_then(|t| t.split_once('.'))
-            .is_some_and(|(s, f)| is_number(s) && is_number(f))
-            && rest.next().is_some_and(|w| w.contains(':'))
-    })
 }
 
 /// A stream of length-delimited fields number 1, each starting with a plausible field key of a `TracePacket`.

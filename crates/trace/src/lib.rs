@@ -32,6 +32,7 @@ pub mod format;
 mod ftrace;
 mod ndjson;
 pub mod payload;
+mod perf_data;
 mod perfetto;
 mod rawpages;
 mod read;
@@ -43,12 +44,14 @@ pub use event::{Comm, CpuFlags, Event, EventKind, Pid, PrevState, TaskRef};
 pub use format::{Compression, Format};
 pub use ftrace::FtraceTextReader;
 pub use ndjson::{NDJSON_SCHEMA, NdjsonOptions, NdjsonReader, NdjsonWriter};
+pub use perf_data::PerfDataReader;
 pub use perfetto::PerfettoReader;
 pub use read::{
     CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason, open,
     open_stream,
 };
 pub use write::{
-    CounterTrack, CounterUnit, FtraceTextOptions, FtraceTextWriter, PerfScriptWriter,
-    PerfettoOptions, PerfettoWriter, TimeDigits, TraceWriter, WriteError, WriteReport,
+    CounterTrack, CounterUnit, FtraceTextOptions, FtraceTextWriter, PerfDataOptions,
+    PerfDataWriter, PerfScriptWriter, PerfettoOptions, PerfettoWriter, TimeDigits, TraceWriter,
+    WriteError, WriteReport,
 };

@@ -103,12 +103,8 @@ fn refusals() {
     };
     insta::assert_snapshot!(refuse(b""), @"it: the file is empty, expected a trace (for instance the text of /sys/kernel/tracing/trace)");
     insta::assert_snapshot!(refuse(&gzip(b"")), @"it: the file is empty, expected a trace (for instance the text of /sys/kernel/tracing/trace)");
-    insta::assert_snapshot!(refuse(b"PERFILE2\x68\0\0\0\0\0\0\0"), @"it: this is a perf.data file, which is not supported yet; expected ftrace text");
+    insta::assert_snapshot!(refuse(b"PERFILE2\x68\0\0\0\0\0\0\0"), @"it: reading stopped at offset 16 (0 events before it): expected a section of 104 bytes from byte 0 on, found the end of the file");
     insta::assert_snapshot!(refuse(b"\x17\x08\x44tracing7\0\0\x08"), @"it: reading stopped at offset 14 (0 events before it): expected the page size, found the end of the file");
-    insta::assert_snapshot!(
-        refuse(b"     swapper     0 [000]  6843.067320:       sched:sched_switch: prev_comm=a\n"),
-        @"it: this is perf script text, which is not supported yet; expected ftrace text"
-    );
     insta::assert_snapshot!(refuse(b"{\"traceEvents\": []}\n"), @"it: this is JSON text; expected ftrace text (tracefs, `trace-cmd report` or systrace)");
     insta::assert_snapshot!(refuse(b"\x7fELF\x02\x01\x01\0"), @"it: this is an ELF program or object file; expected ftrace text (tracefs, `trace-cmd report` or systrace)");
     insta::assert_snapshot!(refuse(b"#include <stdio.h>\nint main() {}\n"), @r##"it: this is other text, beginning with "#include <stdio.h>"; expected ftrace text (tracefs, `trace-cmd report` or systrace)"##);

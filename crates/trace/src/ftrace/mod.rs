@@ -3,6 +3,7 @@
 mod fields;
 mod notes;
 mod page;
+mod perf_script;
 mod plugin;
 mod prefix;
 mod state;
@@ -99,6 +100,11 @@ pub(crate) fn is_note(line: &[u8]) -> bool {
     notes::parse(line).is_some()
 }
 
+/// Whether a line is an event as `perf script` prints it. For telling formats apart.
+pub(crate) fn is_perf_script_line(line: &[u8]) -> bool {
+    perf_script::parse(line).is_some_and(|front| prefix::event_name(front.rest).is_some())
+}
+
 /// Reads `prev_state` out of the fields of a `sched_switch` line, and says how it was written. For payloads whose format
 /// description makes such a line.
 pub(crate) fn switch_state(fields: &[u8]) -> Option<(PrevState, StateMapping)> {
@@ -125,7 +131,14 @@ pub struct FtraceTextReader<R> {
     tally: Tally,
     names: Names,
     page: Page,
+    dialect: Dialect,
     done: bool,
+}
+
+/// How the front of a line is laid out.
+enum Dialect {
+    Ftrace,
+    PerfScript(perf_script::Lines),
 }
 
 impl<R: BufRead> FtraceTextReader<R> {
@@ -139,7 +152,16 @@ impl<R: BufRead> FtraceTextReader<R> {
             tally: Tally::default(),
             names: Names::default(),
             page: Page::default(),
+            dialect: Dialect::Ftrace,
             done: false,
+        }
+    }
+
+    /// Reads the text of `perf script`; `docs/formats/perf-script.md` describes it.
+    pub fn perf_script(input: R, name: &str) -> Self {
+        Self {
+            dialect: Dialect::PerfScript(perf_script::Lines::default()),
+            ..Self::new(input, name)
         }
     }
 
@@ -150,12 +172,13 @@ impl<R: BufRead> FtraceTextReader<R> {
                 tally,
                 names,
                 page,
+                dialect,
                 name,
                 ..
             } = self;
             let taken = lines.next(|line, end| {
                 tally.plain.lines += 1;
-                let mut outcome = take_line(line, page, tally, names);
+                let mut outcome = take_line(line, page, dialect, tally, names);
                 let first = tally.plain.events == 0;
                 if first
                     && (end == LineEnd::Binary
@@ -253,7 +276,10 @@ impl<R: BufRead> Iterator for FtraceTextReader<R> {
 
 impl<R: BufRead> Reader for FtraceTextReader<R> {
     fn format(&self) -> Format {
-        Format::FtraceText
+        match self.dialect {
+            Dialect::Ftrace => Format::FtraceText,
+            Dialect::PerfScript(_) => Format::PerfScript,
+        }
     }
 
     fn report(&self) -> ReadReport {
@@ -290,7 +316,13 @@ fn at_file_end(outcome: Outcome, line: &[u8]) -> Outcome {
     }
 }
 
-fn take_line(line: &[u8], page: &mut Page, tally: &mut Tally, names: &mut Names) -> Outcome {
+fn take_line(
+    line: &[u8],
+    page: &mut Page,
+    dialect: &mut Dialect,
+    tally: &mut Tally,
+    names: &mut Names,
+) -> Outcome {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let PageLine::Text(line) = page.take(line) else {
         tally.plain.notes += 1;
@@ -304,7 +336,15 @@ fn take_line(line: &[u8], page: &mut Page, tally: &mut Tally, names: &mut Names)
         notes::comment(line, tally);
         return Outcome::Nothing;
     }
-    let Some(front) = prefix::parse(line) else {
+    let front = match dialect {
+        Dialect::Ftrace => prefix::parse(line),
+        Dialect::PerfScript(_) if perf_script::is_frame(line) => {
+            tally.plain.notes += 1;
+            return Outcome::Nothing;
+        }
+        Dialect::PerfScript(_) => perf_script::parse(line),
+    };
+    let Some(front) = front else {
         return not_an_event(line, tally);
     };
     if memchr::memchr(0, line).is_some() {
@@ -323,6 +363,15 @@ fn take_line(line: &[u8], page: &mut Page, tally: &mut Tally, names: &mut Names)
         Ok(cpu) if front.cpu < CPU_LIMIT => cpu,
         _ => return Outcome::Unparsed(UnparsedReason::CpuRange),
     };
+    if let Dialect::PerfScript(_) = dialect
+        && let Some(lost) = perf_script::record(front.rest)
+    {
+        tally.plain.notes += 1;
+        if lost.is_some() {
+            tally.lost(cpu, lost);
+        }
+        return Outcome::Nothing;
+    }
     let Some((name, fields)) = prefix::event_name(front.rest) else {
         return if front.rest.starts_with(b"<stack trace>") {
             Outcome::Unparsed(UnparsedReason::StackTrace)
@@ -354,7 +403,10 @@ fn take_line(line: &[u8], page: &mut Page, tally: &mut Tally, names: &mut Names)
     Outcome::Event(Event {
         ts,
         cpu,
-        pid: front.pid,
+        pid: match dialect {
+            Dialect::Ftrace => front.pid,
+            Dialect::PerfScript(lines) => lines.current(front.pid, cpu, &kind),
+        },
         comm: prefix::comm(front.comm, &mut names.cut),
         flags,
         kind,

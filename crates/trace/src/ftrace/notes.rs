@@ -71,6 +71,13 @@ pub(super) fn comment(line: &[u8], tally: &mut Tally) {
     if let Some(release) = release.map(<[u8]>::trim_ascii) {
         tally.plain.kernel_release = Some(excerpt(release, 64));
     }
+    // The header of perf script: "# os release : 6.18.44", "# nrcpus online : 2"
+    if let Some(release) = line.strip_prefix(b"# os release : ") {
+        tally.plain.kernel_release = Some(excerpt(release.trim_ascii(), 64));
+    } else if let Some(cpus) = line.strip_prefix(b"# nrcpus online : ") {
+        tally.plain.cpus_declared =
+            whole_number(cpus.trim_ascii()).and_then(|n| u32::try_from(n).ok());
+    }
     // "# entries-in-buffer/entries-written: 6365/6365   #P:1"
     let Some(rest) = line.strip_prefix(b"# entries-in-buffer/entries-written:") else {
         return;

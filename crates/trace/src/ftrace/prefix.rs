@@ -210,22 +210,22 @@ pub(super) fn comm(bytes: &[u8], names_cut: &mut u64) -> Comm {
     Comm::from_bytes(bytes)
 }
 
-struct Cursor<'a> {
-    text: &'a [u8],
-    pos: usize,
+pub(super) struct Cursor<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) pos: usize,
 }
 
 impl<'a> Cursor<'a> {
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.text.get(self.pos).copied()
     }
 
-    fn expect(&mut self, byte: u8) -> Option<()> {
+    pub(super) fn expect(&mut self, byte: u8) -> Option<()> {
         (self.peek() == Some(byte)).then(|| self.pos += 1)
     }
 
     /// Skips blanks and says if there was one.
-    fn blanks(&mut self) -> bool {
+    pub(super) fn blanks(&mut self) -> bool {
         let start = self.pos;
         while self.peek() == Some(b' ') {
             self.pos += 1;
@@ -234,7 +234,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A decimal number of at least one digit that fits in 64 bits.
-    fn number(&mut self) -> Option<u64> {
+    pub(super) fn number(&mut self) -> Option<u64> {
         let (value, len) = digits(&self.text[self.pos..])?;
         self.pos += len;
         value
@@ -267,7 +267,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `seconds.fraction:`, an optional `(+difference)` on either side of the colon, and what follows.
-    fn time(&mut self) -> Option<(Time, &'a [u8])> {
+    pub(super) fn time(&mut self) -> Option<(Time, &'a [u8])> {
         let rest = &self.text[self.pos..];
         let (seconds, len) = digits(rest)?;
         let rest = &rest[len..];

@@ -8,6 +8,7 @@ use super::{ReadError, Reader, spool};
 use crate::format::{self, Compression, Format, HEAD_BYTES};
 use crate::ftrace::FtraceTextReader;
 use crate::ndjson::NdjsonReader;
+use crate::perf_data::{self, PerfDataReader};
 use crate::perfetto::PerfettoReader;
 use crate::rawpages::RawPagesReader;
 use crate::tracedat::TraceDatReader;
@@ -46,6 +47,9 @@ fn open_file(mut file: File, name: &str) -> Result<Box<dyn Reader + Send>, ReadE
     match (read, Format::detect(&head)) {
         (Ok(_), Some(Format::TraceDat)) => {
             Ok(Box::new(TraceDatReader::new(Box::new(file), None, name)?))
+        }
+        (Ok(_), Some(Format::PerfData)) if !perf_data::is_pipe(&head) => {
+            Ok(Box::new(PerfDataReader::from_file(file, name)?))
         }
         (Ok(_), _) => open_stream(file, name),
         // A pipe or device: no way back, so what was read goes in front.
@@ -104,6 +108,25 @@ fn by_format(
             let spooled = spool(stream).map_err(|source| io_error(name, source))?;
             let reader = TraceDatReader::new(spooled.source, spooled.broken, name)?;
             Ok(Box::new(reader))
+        }
+        Some(Format::PerfScript) => Ok(Box::new(FtraceTextReader::perf_script(
+            BufReader::with_capacity(BUFFER_BYTES, stream),
+            name,
+        ))),
+        Some(Format::PerfData) if perf_data::is_pipe(&head) => {
+            Ok(Box::new(PerfDataReader::from_pipe(stream, name)?))
+        }
+        Some(Format::PerfData) => {
+            let spooled = spool(stream).map_err(|source| io_error(name, source))?;
+            match (
+                PerfDataReader::from_file(spooled.source, name),
+                spooled.broken,
+            ) {
+                (Ok(reader), None) => Ok(Box::new(reader)),
+                // What is missing stands at the end: the break says more than its effect.
+                (_, Some(source)) => Err(io_error(name, source)),
+                (Err(error), None) => Err(error),
+            }
         }
         Some(format) => Err(ReadError::Unsupported {
             file: name.to_owned(),

@@ -2,6 +2,7 @@
 
 mod ftrace_text;
 mod line;
+mod perf_data;
 mod perf_script;
 mod perfetto;
 mod sink;
@@ -9,6 +10,7 @@ mod sink;
 use std::io;
 
 pub use ftrace_text::{FtraceTextOptions, FtraceTextWriter, TimeDigits};
+pub use perf_data::{PerfDataOptions, PerfDataWriter};
 pub use perf_script::PerfScriptWriter;
 pub use perfetto::{CounterTrack, CounterUnit, PerfettoOptions, PerfettoWriter};
 
