@@ -132,6 +132,10 @@ fn standard_input_and_recordings() {
     ]));
     let from_stdin = schedlab_with(&["explain", "-", "--task", "149", "--worst", "2"], bytes);
     assert_eq!(from_file, stdout(&from_stdin));
+    let nothing = schedlab_with(&["explain", "-"], b"no trace\n".to_vec());
+    assert_eq!(nothing.status.code(), Some(2));
+    let err = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    assert!(err.contains("standard input"), "{err}");
     assert!(
         from_file.contains("behind snap:150, a task of a higher scheduling class"),
         "{from_file}"

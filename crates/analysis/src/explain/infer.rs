@@ -401,7 +401,8 @@ impl Inference {
     /// Makes a task current on a CPU, wherever the class had it.
     fn make_current(&mut self, ts: u64, t: TaskId, cpu: u32) {
         let id = CpuId(cpu);
-        if self.class.curr(id) == Some(t) && self.class.is_on_rq(t) {
+        let awake = self.class.is_on_rq(t) && !self.class.is_delayed(t);
+        if awake && self.class.curr(id) == Some(t) {
             return;
         }
         self.put(ts, cpu);

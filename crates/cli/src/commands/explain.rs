@@ -20,14 +20,10 @@ use crate::{output, progress};
 const WORST: u32 = 3;
 
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
-    let held;
-    let file = if args.file == Path::new("-") {
-        // The trace is read twice.
-        held = copy_of_stdin()?;
-        held.path()
-    } else {
-        &args.file
-    };
+    // The trace is read twice.
+    let held = (args.file == Path::new("-"))
+        .then(copy_of_stdin)
+        .transpose()?;
     let name = args.file.display().to_string();
     let at = args.at.as_deref().map(time).transpose()?;
     let mut finder = match (&args.task, at) {
@@ -38,7 +34,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         }
     };
     let mut told = None;
-    let release = read(file, "looking for waits", |event| {
+    let release = read(args, held.as_ref(), "looking for waits", |event| {
         finder.push(event);
         if let Some(mark) = CheckOptions::from_mark(event) {
             told = Some(mark);
@@ -54,7 +50,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     let kernel = match told {
         Some(mark) => kernel::with_arguments(mark.context(name.clone())?, &args.kernel)?,
         None => {
-            let mut options = kernel::beside(file, &args.kernel)?;
+            let mut options = kernel::beside(&args.file, &args.kernel)?;
             if let (None, Some(p)) = (
                 &args.kernel.profile,
                 release.as_deref().and_then(profile_of),
@@ -67,7 +63,9 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     };
     let options = Options::new(kernel.profile, kernel.hz, &survey);
     let mut explainer = Explainer::new(&options, Targets::these(&waits));
-    read(file, "explaining", |event| explainer.push(event))?;
+    read(args, held.as_ref(), "explaining", |event| {
+        explainer.push(event)
+    })?;
     let (mut explained, agreement) = explainer.finish();
     // In the order in which they were found: the longest first.
     explained.sort_by_key(|x| {
@@ -92,8 +90,19 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
 }
 
 /// Reads a trace; the kernel release, if it tells one.
-fn read(file: &Path, what: &'static str, mut take: impl FnMut(&Event)) -> Result<Option<String>> {
-    let mut reader: Box<dyn Reader> = schedlab_trace::open(file)?;
+fn read(
+    args: &ExplainArgs,
+    held: Option<&NamedTempFile>,
+    what: &'static str,
+    mut take: impl FnMut(&Event),
+) -> Result<Option<String>> {
+    let mut reader: Box<dyn Reader> = match held {
+        Some(held) => {
+            let file = held.reopen().context("cannot read standard input again")?;
+            schedlab_trace::open_stream(Box::new(file), "standard input")?
+        }
+        None => schedlab_trace::open(&args.file)?,
+    };
     let bar = progress::spinner(what);
     for (n, event) in (&mut reader).enumerate() {
         take(&event?);
