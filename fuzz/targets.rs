@@ -20,6 +20,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ring_pages", ring_pages),
     ("event_format", event_format),
     ("perfetto", perfetto),
+    ("perf_data", perf_data),
+    ("perf_script", perf_script),
     ("ndjson", ndjson),
 ];
 
@@ -123,6 +125,34 @@ fn event_format(data: &[u8]) {
             }
         }
     }
+}
+
+/// `perf.data`, as a file and as a pipe; the first bytes are put in place.
+fn perf_data(data: &[u8]) {
+    let mut data = data.to_vec();
+    if let Some(start) = data.get_mut(..8) {
+        let big = start[0] & 1 == 1;
+        start.copy_from_slice(if big { b"2ELIFREP" } else { b"PERFILE2" });
+    }
+    open(&data);
+    if let Some(size) = data.get_mut(8..16) {
+        let big = data_is_big(size);
+        size.copy_from_slice(&if big {
+            16u64.to_be_bytes()
+        } else {
+            16u64.to_le_bytes()
+        });
+    }
+    open(&data);
+}
+
+/// Byte order of the header's size, by where its zeros are.
+fn data_is_big(size: &[u8]) -> bool {
+    size.first() == Some(&0)
+}
+
+fn perf_script(data: &[u8]) {
+    drain(&mut FtraceTextReader::perf_script(data, "fuzz"));
 }
 
 fn perfetto(data: &[u8]) {

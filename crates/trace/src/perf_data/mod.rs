@@ -158,6 +158,7 @@ impl<R: Read> PerfDataReader<R> {
                     };
                     match ready.event(index, &held, bytes, &mut self.tasks) {
                         Ok(event) => {
+                            self.tally.plain.with_flags += 1;
                             self.tally.event(&event);
                             return Some(event);
                         }
