@@ -31,6 +31,9 @@ pub(crate) enum Command {
     Latency(LatencyArgs),
     /// Compare recorded kernel state with the rules of the fair class, step by step.
     Check(CheckArgs),
+    /// Show machines and their scheduling domains, or import one.
+    #[command(subcommand)]
+    Machine(MachineCommand),
     /// Say why a task waited: the wait split into parts that add up to it, each with its cause.
     Explain(ExplainArgs),
     /// Write a trace in another format: ftrace text, perf script text, Perfetto, NDJSON.
@@ -78,6 +81,49 @@ pub(crate) enum Listing {
     Costs,
 }
 
+#[derive(Subcommand, Debug)]
+pub(crate) enum MachineCommand {
+    /// Draw a machine as text.
+    Show(ShowArgs),
+    /// Make a machine file from a copy of sysfs (folder or tar), from lscpu -J [-e], or from hwloc's XML.
+    Import(ImportArgs),
+    /// Make a machine file of the machine that this runs on.
+    Here(OutputArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// Name of a machine (schedlab list machines), a machine file (.toml), or what `import` reads.
+    pub(crate) machine: String,
+    /// Add the scheduling domains that the kernel builds, for one CPU of each kind.
+    #[arg(long)]
+    pub(crate) domains: bool,
+    /// Add the scheduling domains of these CPUs, as 0-3,8.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// A folder or tar with /sys/devices/system/cpu and node, or a file of lscpu -J or of lstopo --of xml.
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct OutputArgs {
+    /// Write the machine file there instead of to standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Name of the machine.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
     /// Scenario file (.toml), rt-app file (.json), or the name of a workload such as hackbench.
@@ -85,8 +131,8 @@ pub(crate) struct RunArgs {
     /// Change a key of the scenario, as in kernel.profile=6.6 or task.worker.nice=5. May be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Machine to run on (short for --set machine=NAME).
-    #[arg(long, value_name = "NAME")]
+    /// Machine to run on, by name or as a machine file (short for --set machine=NAME).
+    #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
     /// Seed of all random draws.
     #[arg(long)]
@@ -133,8 +179,8 @@ pub(crate) struct StudyArgs {
     /// Simulations at the same time; the results do not depend on it.
     #[arg(short, long, value_name = "J", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) jobs: Option<u32>,
-    /// Machine to run on (short for --set machine=NAME).
-    #[arg(long, value_name = "NAME")]
+    /// Machine to run on, by name or as a machine file (short for --set machine=NAME).
+    #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
     /// Change a key of the scenario in all variants. May be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]

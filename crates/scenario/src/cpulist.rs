@@ -59,6 +59,17 @@ pub(crate) fn parse_cpu_list(text: &str, cpus: u32) -> Result<Vec<u32>, CpuListE
     Ok(out)
 }
 
+/// Reads a CPU list that a person typed, for a machine of `cpus` CPUs.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn cpu_list(text: &str, cpus: u32) -> Result<Vec<u32>, String> {
+    parse_cpu_list(text, cpus).map_err(|e| match e {
+        CpuListError::Form => format!("expected {CPU_LIST_FORM}"),
+        CpuListError::Outside(cpu) => crate::reader::outside(cpu, cpus),
+    })
+}
+
 fn number(text: &str, cpus: u32) -> Result<u32, CpuListError> {
     let text = text.trim();
     if text == "N" {

@@ -131,6 +131,33 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// Something that is imported lacks a part or contradicts itself.
+    #[error("{place}: {problem}")]
+    Import {
+        /// The file, and where in it.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A machine that cannot be.
+    #[error("{place}: {source}")]
+    Machine {
+        /// Where it is described.
+        place: Place,
+        /// What is wrong.
+        source: schedlab_topology::MachineError,
+    },
+    /// No such machine and no such file.
+    #[error(
+        "there is no machine `{name}`, neither built in nor as a file{}",
+        expected_one_of(name, known)
+    )]
+    NoSuchMachine {
+        /// What was asked for.
+        name: String,
+        /// Machines that are built in.
+        known: Vec<String>,
+    },
     /// No such built-in study and no such file.
     #[error(
         "there is no study `{name}`, neither built in nor as a file{}",

@@ -3,9 +3,7 @@
 use schedlab_analysis::latency::{LatencyAccumulator, LatencyOptions, LatencyReport, WakeStart};
 use schedlab_compare::{Direction, Metric, Role};
 use schedlab_fair::{BandwidthAttr, Ns, Weight};
-use schedlab_sim::{
-    CpuSite, GroupSpec, PreemptModel, RunResult, Sim, SimConfig, SimError, Snapshot,
-};
+use schedlab_sim::{GroupSpec, PreemptModel, RunResult, Sim, SimConfig, SimError, Snapshot};
 use schedlab_trace::event::{Event, EventKind};
 
 use crate::kernel::Preempt;
@@ -84,16 +82,7 @@ impl Scenario {
         let plan = &self.plan;
         SimConfig {
             profile: self.kernel.profile,
-            cpus: (0..self.machine.cpus())
-                .map(|cpu| {
-                    let place = self.machine.place(cpu);
-                    CpuSite {
-                        core: place.core,
-                        llc: place.llc,
-                        socket: place.socket,
-                    }
-                })
-                .collect(),
+            machine: self.machine.hardware.clone(),
             hz: self.machine.hz,
             preempt: match self.kernel.preempt {
                 Preempt::None => PreemptModel::None,

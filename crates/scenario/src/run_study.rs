@@ -116,7 +116,7 @@ fn common(study: &Study, s: &crate::Scenario) -> Vec<(&'static str, String)> {
         ("testcase", study.program.clone()),
         (
             "tbox_group",
-            format!("{} ({} CPUs)", s.machine.name, s.machine.cpus()),
+            format!("{} ({} CPUs)", s.machine.name(), s.machine.cpus()),
         ),
         ("kernel", s.kernel.profile.name.to_string()),
         ("preempt", format!("{:?}", s.kernel.preempt).to_lowercase()),

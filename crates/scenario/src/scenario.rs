@@ -140,7 +140,7 @@ impl Scenario {
         let start_jitter = reader
             .get("start_jitter")
             .map_or(Ok(Ns::ZERO), |f| f.time())?;
-        let machine = Machine::read(reader.get("machine").as_ref())?;
+        let machine = Machine::read(reader.get("machine").as_ref(), &document.directory)?;
         let kernel = Kernel::read(reader.get("kernel").as_ref(), machine.cpus())?;
         let costs = crate::costs::read(reader.get("costs").as_ref(), machine.costs)?;
         let cpus = machine.cpus();
@@ -158,7 +158,7 @@ impl Scenario {
             warnings: Vec::new(),
         };
         if let Some(f) = reader.get("machine")
-            && !scenario.machine.capacity.is_empty()
+            && scenario.machine.hardware.is_asymmetric()
         {
             scenario.warnings.push(Warning {
                 place: f.node.place.clone(),

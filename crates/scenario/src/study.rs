@@ -99,12 +99,12 @@ impl Study {
         let mut machines = Vec::new();
         if let Some(f) = reader.get("machines") {
             for (name, field) in f.words("a list of machines")? {
-                known_machine(&name, &field)?;
+                Machine::named(&field, &name, directory)?;
                 machines.push(name);
             }
         }
         let machine_name = machine.text("the name of a machine")?;
-        known_machine(machine_name, &machine)?;
+        Machine::named(&machine, machine_name, directory)?;
         let mut metrics = Vec::new();
         if let Some(f) = reader.get("metrics") {
             for (metric, _) in f.words("a list of metrics")? {
@@ -119,7 +119,11 @@ impl Study {
                 "program",
                 "the name in front of the metrics, such as \"hackbench\"",
             )?,
-            machine: machine_name.into(),
+            // A file's path starts here, not where the program does.
+            machine: match Machine::is_file_name(machine_name) {
+                true => directory.join(machine_name).display().to_string(),
+                false => machine_name.into(),
+            },
             machines,
             runs: reader
                 .get("runs")
@@ -174,22 +178,6 @@ impl Study {
         } else {
             self.seed
         }
-    }
-}
-
-fn known_machine(name: &str, field: &Field<'_>) -> Result<(), Error> {
-    match Machine::by_name(name) {
-        Some(_) => Ok(()),
-        None => Err(Error::UnknownName {
-            place: field.node.place.clone(),
-            key: field.path.clone(),
-            what: "machine",
-            name: name.into(),
-            known: Machine::list()
-                .iter()
-                .map(|(n, _)| (*n).to_string())
-                .collect(),
-        }),
     }
 }
 

@@ -9,7 +9,8 @@ use schedlab_fair::{Ns, Profile};
 use schedlab_sim::program::{
     ChannelId, ChannelSpec, Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec,
 };
-use schedlab_sim::{Costs, CpuSite, PreemptModel, Sim, SimConfig};
+use schedlab_sim::{Costs, PreemptModel, Sim, SimConfig};
+use schedlab_topology::{Arch, Cpu, Machine};
 use schedlab_trace::event::Event;
 
 const FDS: u32 = 20;
@@ -107,6 +108,26 @@ fn pairs(c: &mut SimConfig, n: u32) {
     }
 }
 
+/// Cores without SMT, half of them in each socket.
+fn two_sockets(cpus: u32) -> Machine {
+    let socket = |i: u32| i / cpus.div_ceil(2).max(1);
+    let list = (0..cpus)
+        .map(|i| Cpu {
+            core: i,
+            cluster: i,
+            llc: socket(i),
+            node: socket(i),
+            socket: socket(i),
+            capacity: 1024,
+        })
+        .collect();
+    let distances = match cpus {
+        0 | 1 => vec![vec![10]],
+        _ => vec![vec![10, 21], vec![21, 10]],
+    };
+    Machine::new(Arch::X86, list, distances).expect("a sound machine")
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number =
@@ -114,12 +135,7 @@ fn main() {
     let (cpus, groups) = (number(0, 224) as u32, number(1, 3) as u32);
     let costs = args.get(3).map_or("xeon-2s", String::as_str);
     let load = args.get(4).map_or("hackbench", String::as_str);
-    let sites = (0..cpus).map(|i| CpuSite {
-        core: i,
-        llc: i / (cpus / 2).max(1),
-        socket: i / (cpus / 2).max(1),
-    });
-    let mut c = SimConfig::new(Profile::default(), sites.collect());
+    let mut c = SimConfig::new(Profile::default(), two_sockets(cpus));
     c.preempt = PreemptModel::Voluntary;
     c.costs = Costs::by_name(costs).expect("a cost profile");
     c.duration = Some(Ns::from_ms(number(2, 100)));

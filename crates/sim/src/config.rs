@@ -1,6 +1,7 @@
 //! What is simulated, and the errors of a configuration that cannot be.
 
 use schedlab_fair::{Ns, Profile, Weight};
+use schedlab_topology::{Machine, MachineError};
 use thiserror::Error;
 
 use crate::costs::Costs;
@@ -40,17 +41,6 @@ pub enum PreemptModel {
     Lazy,
 }
 
-/// Where a CPU is, for distances.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CpuSite {
-    /// Physical core.
-    pub core: u32,
-    /// Last-level cache.
-    pub llc: u32,
-    /// Socket.
-    pub socket: u32,
-}
-
 /// A control group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSpec {
@@ -71,8 +61,8 @@ pub struct GroupSpec {
 pub struct SimConfig {
     /// Kernel rules. A lazy reschedule is made a full one unless `preempt` is lazy.
     pub profile: Profile,
-    /// CPUs, at least one.
-    pub cpus: Vec<CpuSite>,
+    /// The machine: its CPUs and how far they are from each other.
+    pub machine: Machine,
     /// Ticks a second, 1 to 10 000.
     pub hz: u32,
     /// Preemption model.
@@ -115,9 +105,9 @@ pub struct SimConfig {
 /// Why a configuration cannot be simulated, or a simulation cannot go on.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SimError {
-    /// No CPU.
-    #[error("machine: no CPU; expected at least 1")]
-    NoCpu,
+    /// A machine that cannot be.
+    #[error("machine: {0}")]
+    Machine(#[from] MachineError),
     /// Tick rate.
     #[error("hz = {0}: expected 1 to 10000 ticks a second")]
     Hz(u32),
@@ -246,13 +236,13 @@ pub enum SimError {
 }
 
 impl SimConfig {
-    /// A machine of these CPUs on which nothing runs yet: 1000 ticks a second, full preemption, everything free of cost, no end,
+    /// A machine on which nothing runs yet: 1000 ticks a second, full preemption, everything free of cost, no end,
     /// seed 1.
     #[must_use]
-    pub fn new(profile: Profile, cpus: Vec<CpuSite>) -> Self {
+    pub fn new(profile: Profile, machine: Machine) -> Self {
         Self {
             profile,
-            cpus,
+            machine,
             hz: 1000,
             preempt: PreemptModel::Full,
             core_sched: false,
@@ -280,9 +270,7 @@ impl SimConfig {
     ///
     /// The first thing that is wrong, with the task or program that has it.
     pub fn validate(&self) -> Result<(), SimError> {
-        if self.cpus.is_empty() {
-            return Err(SimError::NoCpu);
-        }
+        self.machine.validate()?;
         if self.hz == 0 || self.hz > 10_000 {
             return Err(SimError::Hz(self.hz));
         }
@@ -392,7 +380,7 @@ impl SimConfig {
     }
 
     fn cpus_exist(&self, whose: &str, list: &[u32]) -> Result<(), SimError> {
-        let last = self.cpus.len() as u32 - 1;
+        let last = self.machine.nr_cpus() - 1;
         match list.iter().find(|&&c| c > last) {
             Some(&cpu) => Err(SimError::CpuOutside {
                 whose: whose.to_string(),

@@ -8,7 +8,6 @@
 
 use schedlab_fair::{CpuId, ForcedIdleAnchors, Ns, Reason, Resched};
 
-use crate::config::CpuSite;
 use crate::engine::{Happening, Sim, Sink};
 use crate::order::Rank;
 use crate::result::RunResult;
@@ -107,13 +106,13 @@ const IDLE: i32 = 140;
 type Proposal = (u32, Option<u32>);
 
 impl CoreSched {
-    pub(crate) fn new(sites: &[CpuSite]) -> Self {
+    pub(crate) fn new(sites: &[schedlab_topology::Cpu]) -> Self {
         let mut cores: Vec<Core> = Vec::new();
         let mut cpus = Vec::new();
         for (cpu, site) in sites.iter().enumerate() {
             let known = cores
                 .iter()
-                .position(|c| c.cpus.first().map(|&f| &sites[f as usize]) == Some(site));
+                .position(|c| c.cpus.first().map(|&f| sites[f as usize].core) == Some(site.core));
             let core = known.unwrap_or_else(|| {
                 cores.push(Core {
                     cpus: Vec::new(),
@@ -481,7 +480,8 @@ impl<S: Sink> Sim<S> {
 
     /// 0: same core, 1: same cache, 2: same socket, 3: elsewhere.
     fn core_distance(&self, a: u32, b: u32) -> u32 {
-        let (a, b) = (self.config.cpus[a as usize], self.config.cpus[b as usize]);
+        let cpus = &self.config.machine.cpus;
+        let (a, b) = (cpus[a as usize], cpus[b as usize]);
         if a.socket != b.socket {
             3
         } else if a.llc != b.llc {

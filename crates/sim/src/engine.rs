@@ -7,6 +7,7 @@ use schedlab_fair::{
     Class, CpuId, EntityId, Function, GroupAttr, GroupId, Hooks, Ns, Point, QueueId, Reason,
     Resched, TaskAttr, TaskId, TaskPolicy,
 };
+use schedlab_topology::CpuSet;
 use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
 
 use crate::code::Code;
@@ -21,8 +22,8 @@ use crate::rng::{NameHash, Stream};
 use crate::rt::RtQueue;
 use crate::server::FairServer;
 use crate::state::{
-    Ahead, Aheads, Barrier, Channel, ClassOf, Cpu, CpuSet, CpuTimes, Doing, Kernel, Life, Lock,
-    Retry, Sem, Task, TaskStats,
+    Ahead, Aheads, Barrier, Channel, ClassOf, Cpu, CpuTimes, Doing, Kernel, Life, Lock, Retry, Sem,
+    Task, TaskStats, allowed_cpus,
 };
 use crate::state_log::{self, StateLog};
 
@@ -177,7 +178,7 @@ impl<S: Sink> Sim<S> {
         config.validate()?;
         let mut profile = config.profile;
         profile.lazy_resched &= config.preempt == PreemptModel::Lazy;
-        let n = config.cpus.len();
+        let n = config.machine.cpus.len();
         let mut class = Class::new(profile, n as u32, config.hz);
         let mut groups = Vec::new();
         for g in &config.groups {
@@ -298,7 +299,9 @@ impl<S: Sink> Sim<S> {
             wakeups: 0,
             migrations: 0,
             last_exit: 0,
-            core_sched: config.core_sched.then(|| CoreSched::new(&config.cpus)),
+            core_sched: config
+                .core_sched
+                .then(|| CoreSched::new(&config.machine.cpus)),
             events: 0,
             last_event: 0,
             checks: cfg!(debug_assertions),
@@ -325,7 +328,7 @@ impl<S: Sink> Sim<S> {
                 slice: spec.slice,
                 group,
             });
-            let allowed = CpuSet::of(&spec.affinity, self.cpus.len());
+            let allowed = allowed_cpus(&spec.affinity, self.cpus.len());
             let restricted = !spec.affinity.is_empty();
             let index = self.add_task(NewTask {
                 comm: &spec.comm,

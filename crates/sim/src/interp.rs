@@ -1,6 +1,7 @@
 //! The interpreter: what tasks do when they have the CPU.
 
 use schedlab_fair::{CpuId, Dequeue, Enqueue, Ns, TaskPolicy};
+use schedlab_topology::CpuSet;
 use schedlab_trace::event::{EventKind, PrevState};
 
 use crate::code::{Instr, NONE};
@@ -10,7 +11,7 @@ use crate::order::Rank;
 use crate::preempt::Place;
 use crate::program::{LockKind, Mode, Sched};
 use crate::sched::Entry;
-use crate::state::{Ahead, ClassOf, CpuSet, Doing, Kernel, Life, Retry, Task};
+use crate::state::{Ahead, ClassOf, Doing, Kernel, Life, Retry, Task, allowed_cpus};
 use crate::state_log;
 
 /// Steps of one task without time passing before its program counts as stuck.
@@ -520,7 +521,7 @@ impl<S: Sink> Sim<S> {
                 Step::Next
             }
             Instr::SetAffinity(list) => {
-                let allowed = CpuSet::of(&self.code.affinities[list as usize], self.cpus.len());
+                let allowed = allowed_cpus(&self.code.affinities[list as usize], self.cpus.len());
                 self.set_affinity(cpu, t, allowed, now)?
             }
             Instr::Run { .. }

@@ -30,7 +30,8 @@
 //! ```
 //! use schedlab_fair::{Ns, Profile};
 //! use schedlab_sim::program::{Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec};
-//! use schedlab_sim::{CpuSite, Sim, SimConfig};
+//! use schedlab_sim::{Sim, SimConfig};
+//! use schedlab_topology::{Machine, Shape};
 //! use schedlab_trace::event::Event;
 //!
 //! let hog = Op::Loop {
@@ -48,7 +49,8 @@
 //!     mm: 0,
 //!     cookie: 0,
 //! };
-//! let mut config = SimConfig::new(Profile::default(), vec![CpuSite::default()]);
+//! let machine = Machine::of_shape(&Shape::default()).unwrap();
+//! let mut config = SimConfig::new(Profile::default(), machine);
 //! config.programs = vec![Program { name: "hog".into(), ops: vec![hog] }];
 //! config.tasks = vec![task("a", 0), task("b", 6)];
 //! config.duration = Some(Ns::from_secs(10));
@@ -82,7 +84,7 @@ mod state;
 mod state_log;
 mod verify;
 
-pub use config::{CpuSite, GroupSpec, PreemptModel, SimConfig, SimError};
+pub use config::{GroupSpec, PreemptModel, SimConfig, SimError};
 pub use core_sched::CoreStats;
 pub use costs::Costs;
 pub use counters::{RqStats, SchedInfo};

@@ -123,7 +123,8 @@ impl<S: Sink> Sim<S> {
 
     /// The figure for two CPUs of the same core, cache, socket or machine.
     fn by_distance(&self, a: u32, b: u32, figures: [u64; 4]) -> u64 {
-        let (a, b) = (self.config.cpus[a as usize], self.config.cpus[b as usize]);
+        let cpus = &self.config.machine.cpus;
+        let (a, b) = (cpus[a as usize], cpus[b as usize]);
         let [core, llc, socket, remote] = figures;
         if a.socket != b.socket {
             remote

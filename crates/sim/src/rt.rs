@@ -312,7 +312,7 @@ impl<S: Sink> Sim<S> {
                 .first()
                 .map_or(NORMAL, |(_, p)| p)
         };
-        let site = |cpu: u32| self.config.cpus[cpu as usize];
+        let site = |cpu: u32| self.config.machine.cpus[cpu as usize];
         let near = |cpu: u32| {
             let (a, b) = (site(task.cpu), site(cpu));
             match (cpu == task.cpu, a.llc == b.llc, a.socket == b.socket) {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use schedlab_fair::{Ns, TaskId};
+use schedlab_topology::CpuSet;
 use schedlab_trace::event::{Comm, PrevState};
 
 use crate::counters::{RqStats, SchedInfo};
@@ -11,81 +12,12 @@ use crate::rng::{NameHash, Stream};
 use crate::rt::RtQueue;
 use crate::server::FairServer;
 
-/// Set of CPUs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CpuSet(Vec<u64>);
-
-impl CpuSet {
-    pub(crate) fn all(n: usize) -> Self {
-        let mut set = Self(vec![0; n.div_ceil(64)]);
-        for c in 0..n {
-            set.0[c / 64] |= 1 << (c % 64);
-        }
-        set
-    }
-
-    pub(crate) fn of(list: &[u32], n: usize) -> Self {
-        if list.is_empty() {
-            return Self::all(n);
-        }
-        let mut set = Self(vec![0; n.div_ceil(64)]);
-        for &c in list {
-            set.0[c as usize / 64] |= 1 << (c % 64);
-        }
-        set
-    }
-
-    pub(crate) fn has(&self, cpu: u32) -> bool {
-        self.0[cpu as usize / 64] & (1 << (cpu % 64)) != 0
-    }
-
-    /// Whether it has more than one member.
-    pub(crate) fn several(&self) -> bool {
-        self.0.iter().map(|w| w.count_ones()).sum::<u32>() > 1
-    }
-
-    pub(crate) fn set(&mut self, cpu: u32, on: bool) {
-        let bit = 1 << (cpu % 64);
-        let word = &mut self.0[cpu as usize / 64];
-        *word = if on { *word | bit } else { *word & !bit };
-    }
-
-    /// The first member from `from` on that is in both sets, wrapping, for which `test` holds.
-    pub(crate) fn find_from(
-        &self,
-        other: &Self,
-        from: u32,
-        mut test: impl FnMut(u32) -> bool,
-    ) -> Option<u32> {
-        let words = self.0.len();
-        let (start, low) = (from as usize / 64, from % 64);
-        // The first word is visited twice: from `from` on, and in the end below it.
-        for i in 0..=words {
-            let at = (start + i) % words;
-            let mut word = self.0[at] & other.0[at];
-            if i == 0 {
-                word &= u64::MAX << low;
-            } else if i == words {
-                word &= !(u64::MAX << low);
-            }
-            while word != 0 {
-                let cpu = at as u32 * 64 + word.trailing_zeros();
-                if test(cpu) {
-                    return Some(cpu);
-                }
-                word &= word - 1;
-            }
-        }
-        None
-    }
-
-    pub(crate) fn first(&self) -> u32 {
-        for (i, w) in self.0.iter().enumerate() {
-            if *w != 0 {
-                return i as u32 * 64 + w.trailing_zeros();
-            }
-        }
-        0
+/// The CPUs of an affinity list; an empty list allows all.
+pub(crate) fn allowed_cpus(list: &[u32], n: usize) -> CpuSet {
+    if list.is_empty() {
+        CpuSet::all(n)
+    } else {
+        CpuSet::of(list.iter().copied(), n)
     }
 }
 

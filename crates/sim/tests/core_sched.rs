@@ -15,8 +15,9 @@ use schedlab_trace::event::{Event, EventKind};
 /// Cores of two threads: CPUs 0 and 1 are the first. A base slice of 3 ms.
 fn smt(cores: u32) -> SimConfig {
     let mut c = machine(cores * 2);
-    for (cpu, site) in c.cpus.iter_mut().enumerate() {
+    for (cpu, site) in c.machine.cpus.iter_mut().enumerate() {
         site.core = cpu as u32 / 2;
+        site.cluster = site.core;
     }
     c.core_sched = true;
     c.profile.tunables.base_slice = Some(Ns::from_ms(3));

@@ -9,7 +9,8 @@ mod common;
 use common::{machine, play};
 use schedlab_fair::{BandwidthAttr, Ns, Profile, Weight};
 use schedlab_sim::program::*;
-use schedlab_sim::{Costs, CpuSite, GroupSpec, PreemptModel, Sim, SimConfig};
+use schedlab_sim::{Costs, GroupSpec, PreemptModel, Sim, SimConfig};
+use schedlab_topology::{Arch, Cpu, Machine};
 use schedlab_trace::event::{Event, EventKind};
 
 struct Random(u64);
@@ -110,13 +111,15 @@ fn config(seed: u64) -> SimConfig {
     let mut r = Random(seed * 7_919 + 1);
     let cpus = 1 + r.below(6);
     let mut c = machine(cpus as u32);
-    c.cpus = (0..cpus as u32)
-        .map(|i| CpuSite {
-            core: i / 2,
-            llc: i / 4,
-            socket: i / 4,
-        })
-        .collect();
+    let sites = (0..cpus as u32).map(|i| Cpu {
+        core: i / 2,
+        cluster: i / 2,
+        llc: i / 4,
+        node: 0,
+        socket: i / 4,
+        capacity: 1024,
+    });
+    c.machine = Machine::new(Arch::X86, sites.collect(), vec![vec![10]]).expect("a sound machine");
     c.profile = r.one_of(Profile::ALL);
     c.hz = r.one_of(&[100, 250, 1000]);
     c.preempt = r.one_of(&[

@@ -29,7 +29,7 @@ fn log(events: &[Event]) -> Vec<String> {
 }
 
 fn pinned_hogs(c: &mut SimConfig) {
-    for cpu in 0..c.cpus.len() as u32 {
+    for cpu in 0..c.machine.nr_cpus() {
         let t = add(c, &format!("fair{cpu}"), hog());
         c.tasks[t].affinity = vec![cpu];
     }

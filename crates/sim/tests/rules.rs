@@ -406,7 +406,7 @@ fn configurations_that_cannot_be() {
         };
         e.to_string()
     };
-    assert!(err(&|c| c.cpus.clear()).contains("no CPU"));
+    assert!(err(&|c| c.machine.cpus.clear()).contains("no CPU"));
     assert!(err(&|c| c.hz = 0).contains("hz = 0"));
     assert!(err(&|c| c.duration = Some(Ns(0))).contains("duration"));
     assert!(err(&|c| c.tasks[0].affinity = vec![2]).contains("CPUs 0 to 1"));

@@ -32,7 +32,7 @@ fn a_spinner_gets_the_lock_one_handoff_after_its_release() {
             line_remote: 108,
             ..Costs::ZERO
         };
-        c.cpus[1].socket = u32::from(far);
+        c.machine.cpus[1].socket = u32::from(far);
         c.locks.push(LockKind::Spin);
         for cpu in 0..2 {
             let t = add(&mut c, &format!("t{cpu}"), locked(10));

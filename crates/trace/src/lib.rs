@@ -47,8 +47,8 @@ pub use ndjson::{NDJSON_SCHEMA, NdjsonOptions, NdjsonReader, NdjsonWriter};
 pub use perf_data::PerfDataReader;
 pub use perfetto::PerfettoReader;
 pub use read::{
-    CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason, open,
-    open_stream,
+    CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason, decoder,
+    open, open_stream,
 };
 pub use write::{
     CounterTrack, CounterUnit, FtraceTextOptions, FtraceTextWriter, PerfDataOptions,

@@ -7,6 +7,7 @@ mod info;
 mod kernel;
 mod latency;
 mod list;
+mod machine;
 mod profiles;
 mod run;
 mod study;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Study(args) => study::study(&args),
         Command::Latency(args) => latency::latency(&args),
         Command::Check(args) => check::check(&args),
+        Command::Machine(command) => machine::machine(&command),
         Command::Explain(args) => explain::explain(&args),
         Command::Convert(args) => convert::convert(&args),
         Command::Info(args) => info::info(&args),

@@ -131,7 +131,7 @@ fn text(args: &RunArgs, s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> Stri
         "{}: kernel {}, machine {} ({} CPUs), seed {}\n",
         s.name,
         s.kernel.profile.name,
-        s.machine.name,
+        s.machine.name(),
         s.machine.cpus(),
         s.seed
     );
@@ -207,7 +207,7 @@ fn json(s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> serde_json::Value {
         "version": env!("CARGO_PKG_VERSION"),
         "scenario": s.name,
         "profile": s.kernel.profile.name,
-        "machine": s.machine.name,
+        "machine": s.machine.name(),
         "nr_cpus": s.machine.cpus(),
         "seed": s.seed,
         "end_ns": o.result.end.0,

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use schedlab_fair::{Ns, Profile};
 use schedlab_sim::program::{Dur, Mode, Op, Program, ProgramId, Sched, TaskSpec};
-use schedlab_sim::{CpuSite, RunResult, Sim, SimConfig};
+use schedlab_sim::{RunResult, Sim, SimConfig};
+use schedlab_topology::{Machine, Shape};
 use schedlab_trace::event::{Event, EventKind};
 
 pub fn ns(us: u64) -> Dur {
@@ -45,14 +46,14 @@ pub fn hog() -> Vec<Op> {
 
 /// A machine of equal CPUs with nothing on it; one tick a millisecond, everything free.
 pub fn machine(cpus: u32) -> SimConfig {
-    let sites = (0..cpus).map(|core| CpuSite {
-        core,
-        llc: 0,
-        socket: 0,
-    });
+    let shape = Shape {
+        cores_per_llc: cpus,
+        ..Shape::default()
+    };
+    let machine = Machine::of_shape(&shape).expect("a sound machine");
     SimConfig {
         duration: Some(Ns::from_ms(100)),
-        ..SimConfig::new(Profile::default(), sites.collect())
+        ..SimConfig::new(Profile::default(), machine)
     }
 }
 

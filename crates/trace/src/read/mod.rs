@@ -8,7 +8,7 @@ mod seekable;
 
 pub use error::ReadError;
 pub(crate) use lines::{LineEnd, Lines};
-pub use open::{open, open_stream};
+pub use open::{decoder, open, open_stream};
 pub(crate) use report::Tally;
 pub use report::{CpuReport, ReadReport, StateMapping, UnparsedCount, UnparsedReason};
 pub(crate) use seekable::{ReadSeek, spool};

@@ -69,13 +69,7 @@ pub fn open_stream(
     let Some(compression) = Compression::detect(&head) else {
         return by_format(head, stream, name);
     };
-    let plain: Box<dyn Read + Send> = match compression {
-        Compression::Xz => Box::new(liblzma::read::XzDecoder::new_multi_decoder(stream)),
-        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(stream)),
-        Compression::Zstd => Box::new(
-            zstd::stream::read::Decoder::new(stream).map_err(|source| io_error(name, source))?,
-        ),
-    };
+    let plain = decoder(compression, stream).map_err(|source| io_error(name, source))?;
     let (head, plain) = peek(plain, name)?;
     if let Some(inner) = Compression::detect(&head) {
         return Err(ReadError::Unknown {
@@ -84,6 +78,21 @@ pub fn open_stream(
         });
     }
     by_format(head, plain, name)
+}
+
+/// Undoes a compression.
+///
+/// # Errors
+/// If the decoder cannot be made. What is broken in the stream shows when it is read.
+pub fn decoder(
+    compression: Compression,
+    stream: impl Read + Send + 'static,
+) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match compression {
+        Compression::Xz => Box::new(liblzma::read::XzDecoder::new_multi_decoder(stream)),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(stream)),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(stream)?),
+    })
 }
 
 fn by_format(
