@@ -171,7 +171,7 @@ fn end<W: TraceWriter>(
 }
 
 /// Events are written with the bits of `prev_state` from 4.14 on, so an older release would mislead Perfetto.
-fn perfetto_options(source: &ReadReport) -> PerfettoOptions {
+pub(crate) fn perfetto_options(source: &ReadReport) -> PerfettoOptions {
     let new = source.kernel_release.as_ref().filter(|release| {
         let mut numbers = release
             .split(|c: char| !c.is_ascii_digit())

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use schedlab_trace::{ReadReport, WriteReport};
 
 use crate::args::ConvertArgs;
-use crate::trace_output::{TraceFormat, TraceOutput};
+use crate::trace_output::{TraceFormat, TraceOutput, perfetto_options};
 use crate::{input, output, progress};
 
 pub(crate) fn convert(args: &ConvertArgs) -> Result<ExitCode> {
@@ -98,6 +98,15 @@ fn losses(read: &ReadReport, written: &WriteReport, format: TraceFormat) -> Vec<
         out.push(format!(
             "{title} has no place for: kernel release {release}"
         ));
+    }
+    if format == TraceFormat::Perfetto {
+        let written = perfetto_options(read).kernel_release;
+        if read.kernel_release.as_ref() != Some(&written) {
+            let told = read.kernel_release.as_deref().unwrap_or("none");
+            out.push(format!(
+                "{title} needs a kernel release to read prev_state: {written} is written, the trace tells {told}"
+            ));
+        }
     }
     if let (Some(clock), false) = (&read.clock, format == TraceFormat::Ndjson) {
         out.push(format!("{title} does not say that the clock is {clock}"));
