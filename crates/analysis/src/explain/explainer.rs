@@ -226,6 +226,7 @@ impl Explainer {
         match turn {
             Turn::Begins(id, open) => {
                 let pid = self.world.history.task(id).pid;
+                self.followed.remove(&id);
                 if self.targets.has(pid, open.start) {
                     self.followed.insert(
                         id,

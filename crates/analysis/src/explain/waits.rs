@@ -106,7 +106,14 @@ impl World {
             }
             _ => return self.open.remove(&c.task).map(|_| Turn::Drops(c.task)),
         };
-        if self.open.contains_key(&c.task) {
+        // Called anew: the call that came before the sleep was answered unseen, and the sleep was one.
+        let anew = matches!(c.from, TaskState::Sleeping(_))
+            && matches!(c.to, TaskState::Waking(_))
+            && self
+                .open
+                .get(&c.task)
+                .is_some_and(|o| o.kind == WaitKind::Woken);
+        if self.open.contains_key(&c.task) && !anew {
             return None;
         }
         let open = Open { kind, start: c.at };
@@ -284,4 +291,37 @@ fn doing_of(history: &History, task: &str) -> Vec<(Pid, Comm, Doing)> {
             _ => None,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_trace::FtraceTextReader;
+
+    /// The longest wait of pid 7.
+    fn longest(text: &str) -> (u64, u64) {
+        let mut finder = WaitFinder::worst(1, Some("7"));
+        for e in FtraceTextReader::new(text.as_bytes(), "test") {
+            finder.push(&e.expect("event"));
+        }
+        let wait = &finder.finish().0[0];
+        (wait.start, wait.end)
+    }
+
+    const CALLED_AND_ASLEEP: &str = "
+  a-7 [000] 1.000000: sched_waking: comm=a pid=7 prio=120 target_cpu=000
+  a-7 [000] 1.000001: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 next_prio=120
+";
+    const IN: &str = "  b-8 [000] 2.000009: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120\n";
+
+    #[test]
+    fn a_call_before_the_sleep() {
+        let answered = "  b-8 [000] 2.000002: sched_wakeup: comm=a pid=7 prio=120 target_cpu=000\n";
+        let text = format!("{CALLED_AND_ASLEEP}{answered}{IN}");
+        assert_eq!(longest(&text), (1_000_001_000, 2_000_009_000));
+        // With a call of its own the sleep was one: the wait begins there.
+        let again = "  b-8 [000] 2.000001: sched_waking: comm=a pid=7 prio=120 target_cpu=000\n";
+        let text = format!("{CALLED_AND_ASLEEP}{again}{answered}{IN}");
+        assert_eq!(longest(&text), (2_000_001_000, 2_000_009_000));
+    }
 }
