@@ -243,6 +243,11 @@ pub(crate) struct CheckArgs {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) kernel: KernelArgs,
+    /// Topology of a machine of several CPUs: a folder, or a .tar.xz, with domains.txt and dmesg-domains.txt.
+    ///
+    /// Without it, `topology` and `topology.tar.xz` are looked for beside each recording and one folder up.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) topology: Option<PathBuf>,
     /// One line a recording.
     #[arg(long)]
     pub(crate) summary: bool,

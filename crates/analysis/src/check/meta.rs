@@ -6,6 +6,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::replay::CheckOptions;
+use super::smp::SmpOptions;
 
 /// Why a description cannot be used.
 #[derive(Debug, Error)]
@@ -128,6 +129,55 @@ impl CheckOptions {
                     .profile
                     .set(name, value)
                     .map_err(|e| wrong(&e.to_string()))?,
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl SmpOptions {
+    /// Reads the options out of a recording's description: switches, `migration_cost_ns`, `nr_migrate`, `hz`.
+    ///
+    /// # Errors
+    ///
+    /// As [`CheckOptions::from_meta`].
+    pub fn from_meta(text: &str) -> Result<Self, MetaError> {
+        let of_class = CheckOptions::from_meta(text)?;
+        let mut options = Self {
+            features: of_class.profile.features,
+            hz: of_class.hz,
+            ..Self::default()
+        };
+        let meta: Value = serde_json::from_str(text)?;
+        for line in strings(&meta, "settings")? {
+            let number = |name: &str, expected| {
+                let value = line.strip_prefix(name)?.strip_prefix(':')?;
+                Some(value.trim().parse::<i64>().map_err(|_| MetaError::Wrong {
+                    key: format!("settings, {name}"),
+                    expected,
+                }))
+            };
+            if let Some(cost) = number("migration_cost_ns", "nanoseconds, or -1") {
+                options.migration_cost = cost?;
+            } else if let Some(tasks) = number("nr_migrate", "a number of tasks") {
+                options.nr_migrate = u32::try_from(tasks?).map_err(|_| MetaError::Wrong {
+                    key: "settings, nr_migrate".to_string(),
+                    expected: "a number of tasks",
+                })?;
+            }
+        }
+        for task in meta
+            .get("results")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let pid = task.get("pid").and_then(Value::as_i64);
+            let spec = task.get("spec").and_then(Value::as_str);
+            if let (Some(pid), Some(spec)) = (pid.and_then(|p| i32::try_from(p).ok()), spec) {
+                options
+                    .idle_policy
+                    .insert(pid, spec.contains("policy=idle"));
             }
         }
         Ok(options)

@@ -9,6 +9,7 @@ pub mod record;
 mod replay;
 mod report;
 pub(crate) mod shadow;
+pub mod smp;
 
 pub use meta::{MetaError, profile_of};
 pub use replay::{CheckOptions, check_records};

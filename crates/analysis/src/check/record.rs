@@ -345,7 +345,7 @@ fn snapshot_mark(text: &str) -> Option<bool> {
     }
 }
 
-fn number_of(text: &str) -> Option<u64> {
+pub(super) fn number_of(text: &str) -> Option<u64> {
     if let Some(hex) = text.strip_prefix("0x") {
         return u64::from_str_radix(hex, 16).ok();
     }

@@ -6,15 +6,51 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use schedlab_analysis::check::record::Record;
+use schedlab_analysis::check::smp::SmpReport;
 use schedlab_analysis::check::{CheckOptions, CheckReport, check_records};
 
 use crate::args::CheckArgs;
-use crate::commands::kernel;
+use crate::commands::{check_smp, kernel};
 use crate::{output, progress};
+
+/// What a check of either kind of recording found.
+enum Checked {
+    /// State of one CPU.
+    Class(Box<CheckReport>),
+    /// Placement and balancing on several.
+    Smp(Box<SmpReport>),
+}
+
+impl Checked {
+    fn agrees(&self) -> bool {
+        match self {
+            Self::Class(r) => r.agrees(),
+            Self::Smp(r) => r.agrees(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Result<serde_json::Value> {
+        match self {
+            Self::Class(r) => serde_json::to_value(r),
+            Self::Smp(r) => serde_json::to_value(r),
+        }
+    }
+
+    fn text(&self, name: &str, summary: bool) -> String {
+        let (text, short) = match self {
+            Self::Class(r) => (r.text(name), r.differences == 0),
+            Self::Smp(r) => (r.text(name), true),
+        };
+        if summary && short {
+            return text.lines().take(1).map(|l| format!("{l}\n")).collect();
+        }
+        text
+    }
+}
 
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode> {
     let bar = progress::bar(args.files.len() as u64, "recordings");
-    let results: Vec<Result<CheckReport>> = args
+    let results: Vec<Result<Checked>> = args
         .files
         .par_iter()
         .map(|file| {
@@ -29,10 +65,11 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode> {
         reports.push((file, result?));
     }
     if args.json {
-        let list: Vec<_> = reports
-            .iter()
-            .map(|(file, r)| serde_json::json!({"file": file, "agrees": r.agrees(), "report": r}))
-            .collect();
+        let mut list = Vec::new();
+        for (file, r) in &reports {
+            let report = r.json()?;
+            list.push(serde_json::json!({"file": file, "agrees": r.agrees(), "report": report}));
+        }
         output::print_json(&list)?;
     } else {
         output::print(&text(&reports, args.summary))?;
@@ -41,26 +78,32 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!agree)))
 }
 
-fn text(reports: &[(&std::path::PathBuf, CheckReport)], summary: bool) -> String {
+fn text(reports: &[(&std::path::PathBuf, Checked)], summary: bool) -> String {
     let mut out = String::new();
+    let (mut class, mut smp) = (Vec::new(), Vec::new());
     for (file, r) in reports {
-        let text = r.text(&name_of(file));
-        if summary && r.differences == 0 {
-            out.push_str(text.lines().next().unwrap_or_default());
-            out.push('\n');
-        } else {
-            out.push_str(&text);
+        out.push_str(&r.text(&name_of(file), summary));
+        match r {
+            Checked::Class(r) => class.push(r),
+            Checked::Smp(r) => smp.push(r),
         }
     }
-    if reports.len() > 1 {
-        let sum = |f: fn(&CheckReport) -> u64| reports.iter().map(|(_, r)| f(r)).sum::<u64>();
+    if class.len() > 1 {
+        let sum = |f: fn(&CheckReport) -> u64| class.iter().map(|r| f(r)).sum::<u64>();
         out.push_str(&format!(
             "{} recordings: {} checks, {} differences, {} records undecided\n",
-            reports.len(),
+            class.len(),
             sum(CheckReport::total),
             sum(|r| r.differences),
             sum(CheckReport::undecided_total),
         ));
+    }
+    if smp.len() > 1 {
+        let mut all = SmpReport::default();
+        for r in &smp {
+            all.add(r);
+        }
+        out.push_str(&all.text(&format!("{} recordings", smp.len())));
     }
     out
 }
@@ -76,7 +119,10 @@ fn name_of(file: &Path) -> String {
     }
 }
 
-fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
+fn check_file(file: &Path, args: &CheckArgs) -> Result<Checked> {
+    if check_smp::is_smp(file)? {
+        return Ok(Checked::Smp(Box::new(check_smp::check(file, args)?)));
+    }
     let mut options = kernel::beside(file, &args.kernel)?;
     let mut reader = schedlab_trace::open(file)?;
     let mut records = Vec::new();
@@ -105,5 +151,5 @@ fn check_file(file: &Path, args: &CheckArgs) -> Result<CheckReport> {
             file.display()
         );
     }
-    Ok(report)
+    Ok(Checked::Class(Box::new(report)))
 }

@@ -1,6 +1,7 @@
 //! One module per command.
 
 mod check;
+mod check_smp;
 mod convert;
 mod explain;
 mod info;
