@@ -82,7 +82,11 @@ fn text(reports: &[(&std::path::PathBuf, Checked)], summary: bool) -> String {
     let mut out = String::new();
     let (mut class, mut smp) = (Vec::new(), Vec::new());
     for (file, r) in reports {
-        out.push_str(&r.text(&name_of(file), summary));
+        let name = match r {
+            Checked::Class(_) => name_of(file),
+            Checked::Smp(_) => check_smp::name_of(file),
+        };
+        out.push_str(&r.text(&name, summary));
         match r {
             Checked::Class(r) => class.push(r),
             Checked::Smp(r) => smp.push(r),

@@ -55,6 +55,20 @@ pub(super) fn check(file: &Path, args: &CheckArgs) -> Result<SmpReport> {
     Ok(report)
 }
 
+/// A recording is called by its machine's folder and its own, if its file has the usual name.
+pub(super) fn name_of(file: &Path) -> String {
+    let usual = file
+        .file_name()
+        .is_some_and(|n| n.to_string_lossy().starts_with("trace."));
+    let folder = file.parent().filter(|_| usual);
+    let Some(own) = folder.and_then(Path::file_name) else {
+        return file.display().to_string();
+    };
+    let machine = folder.and_then(Path::parent).and_then(Path::file_name);
+    let machine = machine.map_or(String::new(), |m| format!("{}/", m.to_string_lossy()));
+    format!("{machine}{}", own.to_string_lossy())
+}
+
 fn topology_of(file: &Path, args: &CheckArgs) -> Result<PathBuf> {
     if let Some(path) = &args.topology {
         return Ok(path.clone());

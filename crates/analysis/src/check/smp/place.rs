@@ -427,7 +427,7 @@ impl SmpCheck<'_> {
         let this = at.event.cpu;
         let selected = self.place.selected[this as usize].take();
         let selected = selected.filter(|s| s.pid == pid && s.cpu == i64::from(cpu));
-        if kernel && !selected.is_some_and(|s| s.activated.is_some()) {
+        if kernel && selected.is_none_or(|s| s.activated.is_none()) {
             self.machine.cpus[cpu as usize].pending.insert(pid);
         }
         let needs_count = self.domains.share_cache(this, cpu) && this != cpu;
