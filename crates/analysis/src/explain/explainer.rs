@@ -34,6 +34,8 @@ pub struct Options {
     pub cpus: u32,
     /// On what the explanations rest.
     pub evidence: Evidence,
+    /// The trace has no `sched_wakeup`: a task counts as queued from `sched_waking` on, on the CPU that this names.
+    pub waking_queues: bool,
 }
 
 impl Options {
@@ -44,6 +46,7 @@ impl Options {
             profile,
             hz,
             cpus: survey.cpus,
+            waking_queues: survey.waking && !survey.wakeup,
             evidence: if survey.state {
                 Evidence::Recorded
             } else {
@@ -106,6 +109,7 @@ pub struct Explainer {
     fair: FairState,
     inference: Option<Inference>,
     targets: Targets,
+    waking_queues: bool,
     followed: BTreeMap<TaskId, Followed>,
     done: Vec<Explanation>,
     agreement: Agreement,
@@ -136,14 +140,14 @@ impl Explainer {
     /// Explains `targets` of a trace to come.
     #[must_use]
     pub fn new(options: &Options, targets: Targets) -> Self {
-        let inference = (options.evidence == Evidence::Inferred)
-            .then(|| Inference::new(options.profile, options.cpus, options.hz));
+        let inference = (options.evidence == Evidence::Inferred).then(|| Inference::new(options));
         Self {
             window: SortWindow::new(HistoryOptions::default().window),
             world: World::new(),
             fair: FairState::default(),
             inference,
             targets,
+            waking_queues: options.waking_queues,
             followed: BTreeMap::new(),
             done: Vec::new(),
             agreement: Agreement::default(),
@@ -358,7 +362,7 @@ impl Explainer {
                 };
                 s.behind = lock.flatten().map(|pid| self.who(pid));
             }
-            TaskState::Waking(_) => {
+            TaskState::Waking(_) if !self.waking_queues => {
                 let ipi = self.world.facts.task(task.pid).and_then(|f| f.ipi);
                 s.cause = if ipi.is_some_and(|at| at >= task.since) {
                     Cause::WakingIpi
@@ -366,7 +370,7 @@ impl Explainer {
                     Cause::Waking
                 };
             }
-            TaskState::Runnable(wait) => {
+            TaskState::Runnable(wait) | TaskState::Waking(wait) => {
                 s.cpu = Some(wait.cpu);
                 self.queued(id, wait.cpu, ts, &mut s);
                 self.idle_elsewhere(id, wait.cpu, &mut s);

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 
 use schedlab_fair::{
-    Class, CpuId, Dequeue, Enqueue, EntityId, Hooks, Ns, Point, Profile, QueueId, Resched,
-    TaskAttr, TaskId, Wake,
+    Class, CpuId, Dequeue, Enqueue, EntityId, Hooks, Ns, Point, QueueId, Resched, TaskAttr, TaskId,
+    Wake,
 };
 use schedlab_trace::{Event, EventKind, Pid, TaskRef};
 
+use super::explainer::Options;
 use crate::check::record::{Field, Kind, Record};
 
 /// What the rules say at a recorded switch.
@@ -29,6 +30,7 @@ pub(super) enum Pick {
 #[derive(Debug)]
 pub(super) struct Inference {
     class: Class,
+    waking_queues: bool,
     tasks: BTreeMap<Pid, TaskId>,
     pids: Vec<Pid>,
     /// What to take from a time to get the CPU's clock.
@@ -97,12 +99,13 @@ impl Hooks for Probe<'_> {
 const MOST_CPUS: u32 = 8192;
 
 impl Inference {
-    pub(super) fn new(profile: Profile, cpus: u32, hz: u32) -> Self {
-        let n = cpus.clamp(1, MOST_CPUS);
-        let mut class = Class::new(profile, n, hz);
+    pub(super) fn new(options: &Options) -> Self {
+        let n = options.cpus.clamp(1, MOST_CPUS);
+        let mut class = Class::new(options.profile, n, options.hz);
         class.set_checks(false);
         Self {
             class,
+            waking_queues: options.waking_queues,
             tasks: BTreeMap::new(),
             pids: Vec::new(),
             offset: vec![0; n as usize],
@@ -127,6 +130,9 @@ impl Inference {
                 } => {
                     pick = self.switch(e, *prev, prev_state.is_runnable(), *next);
                     asked = Some(e.cpu);
+                }
+                EventKind::SchedWaking { task, target_cpu } if self.waking_queues => {
+                    asked = self.wakeup(e.ts, *task, *target_cpu, false);
                 }
                 EventKind::SchedWakeup { task, target_cpu } => {
                     asked = self.wakeup(e.ts, *task, *target_cpu, false);

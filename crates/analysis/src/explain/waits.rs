@@ -136,6 +136,8 @@ pub struct Survey {
     pub state: bool,
     /// It has `sched_waking`.
     pub waking: bool,
+    /// It has `sched_wakeup`; `perf sched record` leaves it out.
+    pub wakeup: bool,
     /// It has `sched_stat_runtime`.
     pub charges: bool,
     /// It shows whether a reschedule is asked for.
@@ -199,6 +201,7 @@ impl WaitFinder {
         self.survey.cpus = self.survey.cpus.max(e.cpu.saturating_add(1));
         match &e.kind {
             EventKind::SchedWaking { .. } => self.survey.waking = true,
+            EventKind::SchedWakeup { .. } => self.survey.wakeup = true,
             EventKind::SchedStatRuntime { .. } => self.survey.charges = true,
             EventKind::Other { name, fields } => {
                 let probe = matches!(name.as_str(), "enqueue" | "curr" | "pick");
