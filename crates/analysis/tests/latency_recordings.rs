@@ -1,9 +1,11 @@
 //! Real recordings: compared with a second, naive implementation, with what the kernel counted itself, and with perf.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
+
+use common::{from_perf_script, unpack};
 
 use schedlab_analysis::latency::{
     GroupBy, LatencyAccumulator, LatencyOptions, LatencyReport, WakeStart,
@@ -11,17 +13,6 @@ use schedlab_analysis::latency::{
 use schedlab_trace::{FtraceTextReader, Pid, Reader, open};
 
 const TRACE_FIXTURES: &str = "../trace/tests/fixtures";
-
-fn unpack(folder: &str, name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(folder)
-        .join(format!("{name}.txt.xz"));
-    let mut text = String::new();
-    liblzma::read::XzDecoder::new(File::open(path).unwrap())
-        .read_to_string(&mut text)
-        .unwrap();
-    text
-}
 
 fn analyse(text: &str) -> LatencyReport {
     let mut latency = LatencyAccumulator::new(LatencyOptions::default());
@@ -190,20 +181,6 @@ fn the_kernels_own_counters_agree() {
             k.delay_ns
         );
     }
-}
-
-/// `comm pid/tid [cpu] time: sched:event: fields` of perf script into our dialect, by cutting strings.
-fn from_perf_script(text: &str) -> String {
-    let mut out = String::new();
-    for line in text.lines().filter(|l| !l.starts_with('#')) {
-        let (front, rest) = line.split_once(" [").unwrap();
-        let (comm, ids) = front.trim().rsplit_once(' ').unwrap();
-        let pid = ids.split('/').next_back().unwrap();
-        let comm = comm.trim();
-        let comm = if comm.starts_with(':') { "<...>" } else { comm };
-        out += &format!("{comm:>16}-{pid} [{rest}\n");
-    }
-    out
 }
 
 #[test]

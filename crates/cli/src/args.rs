@@ -1,10 +1,16 @@
 //! What the user may type.
 
+mod analyses;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::trace_output::TraceFormat;
+pub(crate) use analyses::{
+    AntagonistsArgs, LatencyArgs, MapArgs, MigrationsArgs, PreemptedArgs, RowArgs, RunqArgs,
+    TimehistArgs, TraceArgs, WakeupChoice,
+};
 
 /// A laboratory for the Linux fair scheduler: does this change help or hurt, where, how surely, and why?
 #[derive(Parser, Debug)]
@@ -27,8 +33,20 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run several variants of a scenario with several seeds each, and compare them.
     Study(StudyArgs),
-    /// Print run time and scheduling delays per task from a recording (ftrace text, plain, xz, zstd or gzip).
+    /// Print run time and scheduling delays per task, as perf sched latency.
     Latency(LatencyArgs),
+    /// Print every switch with how long the task had waited and run, as perf sched timehist.
+    Timehist(TimehistArgs),
+    /// Print who runs where after each switch, as perf sched map.
+    Map(MapArgs),
+    /// Print lengths of the queues over time, and idle CPUs beside waiting tasks.
+    Runq(RunqArgs),
+    /// Print moves of tasks between CPUs.
+    Migrations(MigrationsArgs),
+    /// Print who ran while tasks waited, by share.
+    Antagonists(AntagonistsArgs),
+    /// Print how long tasks ran before they were preempted.
+    Preempted(PreemptedArgs),
     /// Compare recorded kernel state with the rules of the fair class, step by step.
     Check(CheckArgs),
     /// Show machines and their scheduling domains, or import one.
@@ -194,21 +212,6 @@ pub(crate) struct StudyArgs {
     /// Write results.json and table.txt into a folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-}
-
-#[derive(clap::Args, Debug)]
-pub(crate) struct LatencyArgs {
-    /// The recording; - for standard input.
-    pub(crate) file: PathBuf,
-    /// One row per thread instead of per name.
-    #[arg(long)]
-    pub(crate) per_thread: bool,
-    /// Count a delay from sched_wakeup (on the run queue) instead of sched_waking (called for).
-    #[arg(long)]
-    pub(crate) from_wakeup: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(clap::Args, Debug)]

@@ -3,7 +3,7 @@
 use super::machine::History;
 use super::state::{Call, Cpu, Doing, Guess, Run, TaskId, TaskState, WaitCause, Waker};
 use super::step::Named;
-use super::{Change, CpuSpan, MarkKind, Observer};
+use super::{CpuSpan, MarkKind, Observer};
 
 impl History {
     /// Every event says which task is current on its CPU. This tells who runs there at the CPU's first event, and
@@ -170,24 +170,21 @@ impl History {
         } else {
             Doing::Unknown
         };
+        let running = self.hold(id, before, since);
         self.mark(ts, cpu, Some(id), MarkKind::InferredSwitch, observer);
         self.spent(cpu, gap, guess.floor, start, observer);
-        // As if it had been switched in there.
-        let running = self.tasks[id.0].state;
-        let task = &mut self.tasks[id.0];
-        (task.state, task.since) = (before, since);
         self.check_wait(start, cpu, id, observer);
-        let task = &mut self.tasks[id.0];
-        let from = task.state;
-        (task.state, task.since) = (running, start.max(since));
-        let change = Change {
-            task: id,
-            from,
-            since,
-            to: running,
-            at: start.max(since),
-        };
-        observer.change(self, &change);
+        self.set(start, id, running, observer);
+    }
+
+    /// Puts a task that is seen running back to what it did before, so that the switch can be told late.
+    fn hold(&mut self, id: TaskId, before: TaskState, since: u64) -> TaskState {
+        let (mut running, _) = self.replace(since, id, before);
+        self.tasks[id.0].since = since;
+        if let TaskState::Running(run) = &mut running {
+            run.unseen_start = false;
+        }
+        running
     }
 
     /// Ends a guess that nothing settled: the time up to where the task was seen is unknown.
@@ -199,29 +196,25 @@ impl History {
             return;
         };
         let (seen, current) = (entry.since, entry.current);
-        self.spent(cpu, Doing::Unknown, guess.floor, seen, observer);
-        let (Doing::Task(id), Some((before, since))) = (current, guess.before) else {
-            return;
+        let held = match (current, guess.before) {
+            (Doing::Task(id), Some((before, since)))
+                if self.tasks[id.0]
+                    .state
+                    .run()
+                    .is_some_and(|run| run.cpu == cpu) =>
+            {
+                let running = self.tasks[id.0].state;
+                self.hold(id, before, since);
+                Some((id, running, since))
+            }
+            _ => None,
         };
-        let running = self.tasks[id.0].state;
-        if running.run().is_none_or(|run| run.cpu != cpu) {
-            return;
-        }
-        let lost = guess.floor.clamp(since, seen.max(since));
-        let known = seen.max(lost);
-        self.tasks[id.0].since = known;
-        for (from, since, to, at) in [
-            (before, since, TaskState::Unknown, lost),
-            (TaskState::Unknown, lost, running, known),
-        ] {
-            let change = Change {
-                task: id,
-                from,
-                since,
-                to,
-                at,
-            };
-            observer.change(self, &change);
+        self.spent(cpu, Doing::Unknown, guess.floor, seen, observer);
+        if let Some((id, running, since)) = held {
+            // It did until the CPU's last event what it did before.
+            let lost = guess.floor.clamp(since, seen.max(since));
+            self.set(lost, id, TaskState::Unknown, observer);
+            self.set(seen, id, running, observer);
         }
     }
 

@@ -59,6 +59,12 @@ impl<O: Observer> Ordered<O> {
         }
     }
 
+    /// The observer, to be asked while events come.
+    #[must_use]
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
     /// Takes what the window still holds, closes the CPUs' spans and gives everything back.
     #[must_use]
     pub fn finish(mut self) -> (History, O, OrderReport) {

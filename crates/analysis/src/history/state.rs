@@ -84,7 +84,7 @@ pub struct Run {
     pub waking: Option<Call>,
     /// By other events the task was on another CPU at the same time.
     pub contested: bool,
-    /// The switch-in was not recorded.
+    /// The switch-in was not recorded, and nothing tells when it was.
     pub unseen_start: bool,
 }
 

@@ -25,13 +25,15 @@ mod render;
 mod report;
 mod tally;
 
+pub use crate::anomalies::Anomalies;
+pub use crate::naming::GroupBy;
 pub use render::{Layout, RenderOptions};
-pub use report::{
-    Anomalies, CpuTime, DelayStats, GroupBy, LatencyReport, LatencyRow, Summary, TaskLatency,
-};
+pub use report::{CpuTime, DelayStats, LatencyReport, LatencyRow, Summary, TaskLatency};
 pub use tally::{LatencyAccumulator, LatencyTally};
 
 use serde::Serialize;
+
+use crate::history::WakeupPolicy;
 
 /// Which event begins the delay after a sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -50,11 +52,22 @@ pub enum WakeStart {
 pub struct LatencyOptions {
     /// Events that are held back to be sorted by time.
     pub window: usize,
+    /// Which of repeated wake events begins a delay.
+    pub wakeup: WakeupPolicy,
+    /// Count delays that contradict other events, too (see [`MarkKind`](crate::history::MarkKind)).
+    pub doubtful: bool,
+    /// Keep the distribution of delays by this start, for percentiles and histograms.
+    pub distribution: Option<WakeStart>,
 }
 
 impl Default for LatencyOptions {
-    /// A window of 4096 events, about half a megabyte.
+    /// A window of 4096 events, about half a megabyte; the first wake event; no doubtful delays; no distribution.
     fn default() -> Self {
-        Self { window: 4096 }
+        Self {
+            window: 4096,
+            wakeup: WakeupPolicy::First,
+            doubtful: false,
+            distribution: None,
+        }
     }
 }

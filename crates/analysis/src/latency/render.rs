@@ -3,7 +3,10 @@
 use std::fmt::Write;
 
 use super::WakeStart;
-use super::report::{DelayStats, GroupBy, LatencyReport, LatencyRow};
+use super::report::{DelayStats, LatencyReport, LatencyRow};
+use crate::distribution::{Percentiles, histogram_table};
+use crate::naming::GroupBy;
+use crate::table::{Cell, Column, Table, column, ms, seconds};
 
 /// Shape of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,51 +47,112 @@ impl LatencyReport {
         out
     }
 
+    /// What did not fit, and what had not ended.
     fn notes(&self, out: &mut String) {
-        let a = &self.anomalies;
-        let mut note = |count: u64, text: &str| {
-            if count > 0 {
-                let _ = writeln!(out, "  {count} {text}");
-            }
-        };
-        note(
-            a.order.reordered,
-            "events were out of order and were sorted",
-        );
-        note(
-            a.order.late,
-            "of them came too late for the sorting window and were taken as they came",
-        );
-        note(
-            a.missing_switches,
-            "switches are missing: another task ran than was switched in (lost events?)",
-        );
-        note(
-            a.inferred_switches,
-            "of them were inferred from sched_stat_runtime",
-        );
-        note(a.on_two_cpus, "times a task was on two CPUs at once");
-        note(
-            a.missing_wakeups,
-            "sleeping tasks ran without a wake event; no delay is counted for them",
-        );
-        note(a.negative, "negative times were left out");
-        if a.unattributed > 0 {
-            let _ = writeln!(
-                out,
-                "  {} ms of CPU time for these reasons belong to no task",
-                ms(a.unattributed)
-            );
+        for note in self.remarks() {
+            let _ = writeln!(out, "  {note}");
         }
+    }
+
+    /// What did not fit, and what had not ended, each a line.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut out = self.anomalies.remarks();
         let waiting = self.tasks.iter().filter_map(|t| t.open_wait);
         if let Some(longest) = waiting.clone().max() {
-            let _ = writeln!(
-                out,
-                "  {} tasks still waited for a CPU at the end, the longest for {} ms; not in the table",
+            out.push(format!(
+                "{} tasks still waited for a CPU at the end, the longest for {} ms; not in the table",
                 waiting.count(),
                 ms(longest)
-            );
+            ));
         }
+        out
+    }
+
+    /// The rows with all columns, for CSV and JSON, and with percentiles if the distributions were kept.
+    #[must_use]
+    pub fn table(&self, group: GroupBy, start: WakeStart) -> Table {
+        let mut table = Table::new("tasks", COLUMNS);
+        for row in self.rows(group, start) {
+            let d = row.delays;
+            let mut cells = vec![
+                Cell::Text(row.name),
+                Cell::Count(row.tasks),
+                Cell::Length(row.runtime),
+                Cell::Count(d.count),
+                Cell::Length(d.average().unwrap_or(0)),
+                Cell::Length(d.max),
+                Cell::Length(d.sum),
+                Cell::Time(d.max_start),
+                Cell::Time(d.max_end),
+                Cell::Count(row.voluntary),
+                Cell::Count(row.involuntary),
+                Cell::Count(row.migrations),
+            ];
+            cells.extend(percentile_cells(row.percentiles));
+            table.rows.push(cells);
+        }
+        table
+    }
+
+    /// The percentiles as a table of their own, narrow enough for a terminal.
+    #[must_use]
+    pub fn percentile_table(&self, group: GroupBy, start: WakeStart) -> Table {
+        let mut table = Table::new("percentiles", PERCENTILES);
+        let mut rows = self.rows(group, start);
+        rows.push(self.total(start));
+        for row in rows.into_iter().filter(|row| row.delays.count > 0) {
+            let mut cells = vec![Cell::Text(row.name), Cell::Count(row.delays.count)];
+            cells.extend(percentile_cells(row.percentiles));
+            cells.push(Cell::Length(row.delays.max));
+            table.rows.push(cells);
+        }
+        table
+    }
+
+    /// All delays by powers of two.
+    #[must_use]
+    pub fn histogram(&self, start: WakeStart) -> Table {
+        let total = self.total(start).distribution.unwrap_or_default();
+        histogram_table("histogram", &total)
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    column("task", "Task", ""),
+    column("tasks", "Tasks", ""),
+    column("runtime_ns", "Runtime", "ms"),
+    column("count", "Count", ""),
+    column("avg_delay_ns", "Avg delay", "ms"),
+    column("max_delay_ns", "Max delay", "ms"),
+    column("sum_delay_ns", "Sum delay", "ms"),
+    column("max_start_ns", "Max start", "s"),
+    column("max_end_ns", "Max end", "s"),
+    column("voluntary", "Voluntary", ""),
+    column("involuntary", "Involuntary", ""),
+    column("migrations", "Migrations", ""),
+    column("p50_ns", "p50", "ms"),
+    column("p90_ns", "p90", "ms"),
+    column("p95_ns", "p95", "ms"),
+    column("p99_ns", "p99", "ms"),
+    column("p99.9_ns", "p99.9", "ms"),
+];
+
+const PERCENTILES: &[Column] = &[
+    column("task", "Task", ""),
+    column("count", "Count", ""),
+    column("p50_ns", "p50", "ms"),
+    column("p90_ns", "p90", "ms"),
+    column("p95_ns", "p95", "ms"),
+    column("p99_ns", "p99", "ms"),
+    column("p99.9_ns", "p99.9", "ms"),
+    column("max_delay_ns", "Max", "ms"),
+];
+
+fn percentile_cells(p: Option<Percentiles>) -> [Cell; 5] {
+    match p {
+        Some(p) => [p.p50, p.p90, p.p95, p.p99, p.p99_9].map(Cell::Length),
+        None => [const { Cell::None }; 5],
     }
 }
 
@@ -175,18 +239,6 @@ fn total_row(out: &mut String, total: &LatencyRow, runtime: usize, count: usize,
         ms(total.delays.sum),
     );
     let _ = writeln!(out, " {}", "-".repeat(117));
-}
-
-/// Milliseconds with three decimals, rounded.
-fn ms(ns: u64) -> String {
-    let micros = ns / 1000 + u64::from(ns % 1000 >= 500);
-    format!("{}.{:03}", micros / 1000, micros % 1000)
-}
-
-/// Seconds with six decimals, rounded.
-fn seconds(ns: u64) -> String {
-    let micros = ns / 1000 + u64::from(ns % 1000 >= 500);
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
 fn average_ms(delays: &DelayStats) -> String {

@@ -7,7 +7,9 @@ use schedlab_trace::Pid;
 use serde::Serialize;
 
 use super::WakeStart;
-use crate::order::OrderReport;
+use crate::anomalies::Anomalies;
+use crate::distribution::{Distribution, Percentiles};
+use crate::naming::{GroupBy, row_name};
 
 /// Delays of a task or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -89,6 +91,9 @@ pub struct TaskLatency {
     pub cpu_changes: u64,
     /// Length so far of a delay that had not ended with the trace, ns, from the same start as `from_waking`.
     pub open_wait: Option<u64>,
+    /// The delays by size, if asked for.
+    #[serde(skip)]
+    pub distribution: Option<Distribution>,
 }
 
 impl TaskLatency {
@@ -157,53 +162,6 @@ pub struct Summary {
     pub cpus: Vec<CpuTime>,
 }
 
-/// What did not fit: contradictions in the trace and events that say less than expected. All are counts unless said
-/// otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Anomalies {
-    /// Events out of order.
-    #[serde(flatten)]
-    pub order: OrderReport,
-    /// Times an event showed another task running than the last switch had switched in: a switch is missing. Lost events
-    /// look like this, and recordings that leave some tasks out.
-    pub missing_switches: u64,
-    /// Missing switches to a task whose time could be told from the `sched_stat_runtime` that followed: within
-    /// microseconds, since that is the time charged since the switch. They count like recorded ones, apart from
-    /// [`TaskLatency::switches_in`].
-    pub inferred_switches: u64,
-    /// Tasks seen running on a CPU while they ran on another one by the events before.
-    pub on_two_cpus: u64,
-    /// `sched_stat_runtime` of tasks that were not running by the events before. If such a task was waiting for a CPU,
-    /// its wait was not one and is left out.
-    pub runtime_without_switch: u64,
-    /// CPU time between events that is neither a task's nor idle because of the above, ns, all CPUs.
-    pub unattributed: u64,
-    /// `sched_waking` of a task that was running. Normal: the waker was faster than the sleeper.
-    pub waking_while_running: u64,
-    /// `sched_wakeup` of a task that was running. Normal in small numbers, for the same reason.
-    pub wakeup_while_running: u64,
-    /// Wake events for a task that was already waiting for a CPU.
-    pub wake_while_waiting: u64,
-    /// Wake events for a task that had ended.
-    pub wake_of_dead: u64,
-    /// Sleeps that ended with a `sched_waking` from before they began, and so were none.
-    pub aborted_sleeps: u64,
-    /// Sleeping tasks that were switched in without any wake event; they get no delay.
-    pub missing_wakeups: u64,
-    /// Delays and run times that would have been negative and were left out.
-    pub negative: u64,
-}
-
-/// How to form the rows of the table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum GroupBy {
-    /// One row for all tasks of a name, as perf does by default.
-    #[default]
-    Comm,
-    /// One row per task, as `perf sched latency -p`.
-    Task,
-}
-
 /// A row of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LatencyRow {
@@ -221,6 +179,12 @@ pub struct LatencyRow {
     pub involuntary: u64,
     /// Migrations.
     pub migrations: u64,
+    /// Percentiles of the delays, if the distribution was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percentiles: Option<Percentiles>,
+    /// The delays by size, if asked for.
+    #[serde(skip)]
+    pub distribution: Option<Distribution>,
 }
 
 /// All that was found.
@@ -286,13 +250,9 @@ impl LatencyReport {
 }
 
 fn row(tasks: &[&TaskLatency], start: WakeStart) -> LatencyRow {
-    let name = match tasks {
-        // perf names a task without a name by its number, twice.
-        [task] if task.comm.is_empty() => format!(":{}:{}", task.pid, task.pid),
-        [task] => format!("{}:{}", task.comm, task.pid),
-        [task, ..] => format!("{}:({})", task.comm, tasks.len()),
-        [] => String::new(),
-    };
+    let name = tasks.first().map_or(String::new(), |task| {
+        row_name(&task.comm, task.pid, tasks.len() as u64)
+    });
     let mut out = LatencyRow {
         name,
         tasks: tasks.len() as u64,
@@ -301,6 +261,8 @@ fn row(tasks: &[&TaskLatency], start: WakeStart) -> LatencyRow {
         voluntary: 0,
         involuntary: 0,
         migrations: 0,
+        percentiles: None,
+        distribution: None,
     };
     for task in tasks {
         out.runtime = out.runtime.saturating_add(task.runtime);
@@ -308,7 +270,13 @@ fn row(tasks: &[&TaskLatency], start: WakeStart) -> LatencyRow {
         out.voluntary += task.voluntary;
         out.involuntary += task.involuntary;
         out.migrations += task.migrations;
+        if let Some(theirs) = &task.distribution {
+            out.distribution
+                .get_or_insert_with(Distribution::default)
+                .merge(theirs);
+        }
     }
+    out.percentiles = out.distribution.as_ref().map(Distribution::percentiles);
     out
 }
 
@@ -334,6 +302,7 @@ mod tests {
             migrations: 3,
             cpu_changes: 0,
             open_wait: None,
+            distribution: None,
         }
     }
 

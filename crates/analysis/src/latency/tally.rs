@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use schedlab_trace::{Event, PrevState};
 
-use super::LatencyOptions;
-use super::report::{Anomalies, CpuTime, DelayStats, LatencyReport, Summary, TaskLatency};
+use super::report::{CpuTime, DelayStats, LatencyReport, Summary, TaskLatency};
+use super::{LatencyOptions, WakeStart};
+use crate::anomalies::Anomalies;
+use crate::distribution::Distribution;
 use crate::history::{
-    Change, CpuSpan, Doing, History, HistoryOptions, Mark, MarkKind, Observer, Ordered, PerTask,
-    Step, StepKind, TaskId, TaskState,
+    Change, CpuSpan, Doing, History, HistoryOptions, Mark, Observer, Ordered, PerTask, Step,
+    StepKind, TaskId, TaskState,
 };
 use crate::order::OrderReport;
 
@@ -43,9 +45,9 @@ impl LatencyAccumulator {
     pub fn new(options: LatencyOptions) -> Self {
         let history = HistoryOptions {
             window: options.window,
-            ..HistoryOptions::default()
+            wakeup: options.wakeup,
         };
-        Self(Ordered::new(history, LatencyTally::default()))
+        Self(Ordered::new(history, LatencyTally::new(options)))
     }
 
     /// Takes an event.
@@ -62,7 +64,7 @@ impl LatencyAccumulator {
 }
 
 /// The sums of one task.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sums {
     runtime: u64,
     stat_runtime: Option<u64>,
@@ -74,6 +76,7 @@ struct Sums {
     migrations: u64,
     cpu_changes: u64,
     last_cpu: Option<u32>,
+    distribution: Distribution,
 }
 
 /// The observer behind the table of delays.
@@ -83,9 +86,21 @@ pub struct LatencyTally {
     cpus: BTreeMap<u32, CpuTime>,
     summary: Summary,
     anomalies: Anomalies,
+    doubtful: bool,
+    distribution: Option<WakeStart>,
 }
 
 impl LatencyTally {
+    /// A tally without events. `options` beyond those of the accounting itself play no part here.
+    #[must_use]
+    pub fn new(options: LatencyOptions) -> Self {
+        Self {
+            doubtful: options.doubtful,
+            distribution: options.distribution,
+            ..Self::default()
+        }
+    }
+
     fn cpu(&mut self, cpu: u32) -> &mut CpuTime {
         self.cpus.entry(cpu).or_insert(CpuTime {
             cpu,
@@ -125,7 +140,7 @@ impl LatencyTally {
         let mut tasks: Vec<TaskLatency> = history
             .tasks()
             .map(|(id, task)| {
-                let sums = self.tasks.get(id).copied().unwrap_or_default();
+                let sums = self.tasks.get(id).cloned().unwrap_or_default();
                 TaskLatency {
                     pid: task.pid,
                     comm: task.comm.to_string(),
@@ -138,6 +153,7 @@ impl LatencyTally {
                     involuntary: sums.involuntary,
                     migrations: sums.migrations,
                     cpu_changes: sums.cpu_changes,
+                    distribution: self.distribution.map(|_| sums.distribution),
                     open_wait: task
                         .state
                         .wait()
@@ -169,17 +185,28 @@ impl Observer for LatencyTally {
         let sums = self.tasks.of(change.task);
         sums.cpu_changes += u64::from(sums.last_cpu.is_some_and(|last| last != run.cpu));
         sums.last_cpu = Some(run.cpu);
-        let Some(wait) = change.from.wait().filter(|wait| !wait.doubtful) else {
+        let Some(wait) = change.from.wait() else {
             return;
         };
-        for (start, stats) in [
-            (wait.from_waking(), &mut sums.from_waking),
-            (wait.from_wakeup(), &mut sums.from_wakeup),
-        ] {
-            if let Some(start) = start {
-                stats.add(start, change.at);
+        let start = wait.from_waking().unwrap_or(change.at);
+        if wait.doubtful {
+            self.anomalies.doubtful_waits += 1;
+            let length = change.at.saturating_sub(start);
+            let longest = &mut self.anomalies.doubtful_longest;
+            *longest = length.max(*longest);
+            if !self.doubtful {
+                return;
             }
         }
+        let queued = wait.from_wakeup().unwrap_or(change.at);
+        sums.from_waking.add(start, change.at);
+        sums.from_wakeup.add(queued, change.at);
+        let counted = match self.distribution {
+            Some(WakeStart::Waking) => start,
+            Some(WakeStart::Wakeup) => queued,
+            None => return,
+        };
+        sums.distribution.add(change.at.saturating_sub(counted));
     }
 
     fn cpu_span(&mut self, _: &History, span: &CpuSpan) {
@@ -195,21 +222,7 @@ impl Observer for LatencyTally {
     }
 
     fn mark(&mut self, _: &History, mark: &Mark) {
-        let a = &mut self.anomalies;
-        let count = match mark.kind {
-            MarkKind::MissingSwitch => &mut a.missing_switches,
-            MarkKind::InferredSwitch => &mut a.inferred_switches,
-            MarkKind::OnTwoCpus => &mut a.on_two_cpus,
-            MarkKind::RuntimeWithoutSwitch => &mut a.runtime_without_switch,
-            MarkKind::WakingWhileRunning => &mut a.waking_while_running,
-            MarkKind::WakeupWhileRunning => &mut a.wakeup_while_running,
-            MarkKind::WakeWhileWaiting => &mut a.wake_while_waiting,
-            MarkKind::WakeOfDead => &mut a.wake_of_dead,
-            MarkKind::AbortedSleep => &mut a.aborted_sleeps,
-            MarkKind::MissingWakeup => &mut a.missing_wakeups,
-            MarkKind::Negative => &mut a.negative,
-        };
-        *count += 1;
+        self.anomalies.count(mark.kind);
     }
 
     fn event(

@@ -1,6 +1,10 @@
 //! Short histories for tests: times in ms, `cpu` where recorded, `current` the task running there.
 #![allow(dead_code)] // Each test program uses its part.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use proptest::prelude::*;
 use schedlab_trace::{Comm, CpuFlags, Event, EventKind, Pid, PrevState, TaskRef};
 
@@ -163,4 +167,30 @@ pub(crate) fn nonsense() -> impl Strategy<Value = Story> {
         }
         story
     })
+}
+
+/// The text of a packed fixture.
+pub(crate) fn unpack(folder: &str, name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(folder)
+        .join(format!("{name}.txt.xz"));
+    let mut text = String::new();
+    liblzma::read::XzDecoder::new(File::open(path).unwrap())
+        .read_to_string(&mut text)
+        .unwrap();
+    text
+}
+
+/// `comm pid/tid [cpu] time: sched:event: fields` of perf script into our dialect, by cutting strings.
+pub(crate) fn from_perf_script(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines().filter(|l| !l.starts_with('#')) {
+        let (front, rest) = line.split_once(" [").unwrap();
+        let (comm, ids) = front.trim().rsplit_once(' ').unwrap();
+        let pid = ids.split('/').next_back().unwrap();
+        let comm = comm.trim();
+        let comm = if comm.starts_with(':') { "<...>" } else { comm };
+        out += &format!("{comm:>16}-{pid} [{rest}\n");
+    }
+    out
 }

@@ -1,67 +1,76 @@
-//! `schedlab latency`: the table of `perf sched latency` from a recording.
+//! `schedlab latency`: the table of `perf sched latency` from a trace.
 
-use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use schedlab_analysis::latency::{
-    GroupBy, LatencyAccumulator, LatencyOptions, LatencyReport, RenderOptions, Summary, WakeStart,
+    LatencyOptions, LatencyReport, LatencyTally, Layout, RenderOptions, Summary,
 };
-use schedlab_trace::{ReadReport, Reader};
+use schedlab_analysis::table::Report;
 
+use super::analyses::{follow, group, open, reading, start, wakeup};
 use crate::args::LatencyArgs;
 use crate::output;
 
 pub(crate) fn latency(args: &LatencyArgs) -> Result<ExitCode> {
-    let mut reader: Box<dyn Reader> = if args.file == Path::new("-") {
-        schedlab_trace::open_stream(Box::new(io::stdin()), "standard input")?
-    } else {
-        schedlab_trace::open(&args.file)?
-    };
-    let mut acc = LatencyAccumulator::new(LatencyOptions::default());
-    for event in &mut reader {
-        acc.push(&event?);
-    }
-    let read = reader.report();
-    if read.events == 0 {
-        bail!(
-            "{}: no event in it; expected scheduler events such as sched_switch",
-            args.file.display()
-        );
-    }
-    let report = acc.finish();
-    let options = render_options(args.per_thread, args.from_wakeup);
-    if args.json {
+    let (group, start) = (group(args.per_thread), start(&args.trace));
+    // JSON and CSV have all columns.
+    let distributions = args.percentiles || args.histogram || args.trace.json || args.trace.csv;
+    let tally = LatencyTally::new(LatencyOptions {
+        wakeup: wakeup(&args.trace),
+        doubtful: args.trace.with_doubtful,
+        distribution: distributions.then_some(start),
+        ..LatencyOptions::default()
+    });
+    let done = follow(&args.trace, open(&args.trace.file)?, tally, |_| false)?;
+    let report = done.observer.report(&done.history, done.anomalies.order);
+    let read = &done.read;
+    if args.trace.json {
         output::print_json(&serde_json::json!({
             "latency": report,
+            "rows": report.rows(group, start),
+            "total": report.total(start),
+            "histogram": Report { tables: vec![report.histogram(start)], notes: Vec::new() }.json()["histogram"],
             "unparsed_lines": read.unparsed_lines(),
             "lost_events": read.lost_events,
             "truncated": read.truncated(),
         }))?;
-    } else {
-        let mut text = report.render(options);
-        text.push_str(&summary(&report.summary));
-        text.push_str(&reading(&read));
-        output::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    if args.trace.csv {
+        let table = Report {
+            tables: vec![report.table(group, start)],
+            notes: Vec::new(),
+        };
+        output::print(&table.csv().context("cannot write CSV")?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = report.render(RenderOptions {
+        group,
+        start,
+        layout: if args.perf_cells {
+            Layout::Perf
+        } else {
+            Layout::Narrow
+        },
+    });
+    text.push_str(&summary(&report.summary));
+    for line in reading(read) {
+        text.push_str(&format!("  {line}\n"));
+    }
+    let mut more = Report::default();
+    if args.percentiles {
+        more.tables.push(report.percentile_table(group, start));
+    }
+    if args.histogram {
+        more.tables.push(report.histogram(start));
+    }
+    if !more.tables.is_empty() {
+        text.push('\n');
+        text.push_str(&more.text());
+    }
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) fn render_options(per_thread: bool, from_wakeup: bool) -> RenderOptions {
-    RenderOptions {
-        group: if per_thread {
-            GroupBy::Task
-        } else {
-            GroupBy::Comm
-        },
-        start: if from_wakeup {
-            WakeStart::Wakeup
-        } else {
-            WakeStart::Waking
-        },
-        ..RenderOptions::default()
-    }
 }
 
 /// Totals below the table.
@@ -82,24 +91,6 @@ pub(crate) fn summary(s: &Summary) -> String {
             s.cpus.len(),
             s.span as f64 / 1e6,
             100.0 * busy as f64 / known as f64
-        ));
-    }
-    out
-}
-
-/// What the reader could not take in.
-fn reading(r: &ReadReport) -> String {
-    let mut out = String::new();
-    if r.lost_events > 0 {
-        out.push_str(&format!(
-            "  {} events were lost by the recorder\n",
-            r.lost_events
-        ));
-    }
-    for u in &r.unparsed {
-        out.push_str(&format!(
-            "  {} lines not understood ({}), first at line {}\n",
-            u.count, u.reason, u.first_line
         ));
     }
     out

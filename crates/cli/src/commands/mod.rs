@@ -1,5 +1,6 @@
 //! One module per command.
 
+mod analyses;
 mod check;
 mod check_smp;
 mod convert;
@@ -26,6 +27,12 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Run(args) => run::run(&args),
         Command::Study(args) => study::study(&args),
         Command::Latency(args) => latency::latency(&args),
+        Command::Timehist(args) => analyses::timehist(&args),
+        Command::Map(args) => analyses::map(&args),
+        Command::Runq(args) => analyses::runq(&args),
+        Command::Migrations(args) => analyses::migrations(&args),
+        Command::Antagonists(args) => analyses::antagonists(&args),
+        Command::Preempted(args) => analyses::preempted(&args),
         Command::Check(args) => check::check(&args),
         Command::Machine(command) => machine::machine(&command),
         Command::Explain(args) => explain::explain(&args),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use schedlab_analysis::latency::RenderOptions;
 use schedlab_fair::Ns;
 use schedlab_scenario::{Overrides, RunOptions, RunOutcome, Scenario, parse_time};
 use schedlab_sim::Snapshot;
@@ -135,10 +136,10 @@ fn text(args: &RunArgs, s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> Stri
         s.machine.cpus(),
         s.seed
     );
-    out.push_str(
-        &o.latency
-            .render(latency::render_options(args.per_thread, false)),
-    );
+    out.push_str(&o.latency.render(RenderOptions {
+        group: super::analyses::group(args.per_thread),
+        ..RenderOptions::default()
+    }));
     out.push_str(&latency::summary(&o.latency.summary));
     if let Some(t) = &o.output {
         out.push('\n');
