@@ -2,7 +2,7 @@
 //!
 //! A run counts from the switch-in (seen, or inferred from `sched_stat_runtime`) to the switch-out. It was cut short by a
 //! preemption if the task left with `R+`, or with `R` and no sign of a `sched_yield`: see
-//! [`WaitCause`](crate::history::WaitCause). Runs whose begin is not known are left out, and those of a task that was on
+//! [`WaitCause`]. Runs whose begin is not known are left out, and those of a task that was on
 //! two CPUs at once unless asked for.
 
 use crate::GroupBy;

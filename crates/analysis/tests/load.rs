@@ -196,6 +196,7 @@ fn forks_exits_yields_and_priorities() {
         acts(&l, "a")
     );
     assert_eq!(acts(&l, "b"), "r39/1");
+    assert_eq!(task(&l, "a").prio, Some(120), "what it began with");
     let b = task(&l, "b");
     assert!(b.ended);
     assert_eq!(b.birth, Birth::Forked(0, 12_000));
@@ -323,6 +324,29 @@ fn a_task_that_waits_beside_an_idle_cpu_is_bound() {
     // Short waits bind nobody.
     let l = load(&text.replace("000 switch", " switch"));
     assert!(task(&l, "a").affinity.is_empty());
+}
+
+#[test]
+fn two_that_wake_each_other_take_turns() {
+    let mut text = "0 d..2. 0 switch - R a\n".to_string();
+    for n in 0..8u64 {
+        let (me, you) = if n % 2 == 0 { ("a", "b") } else { ("b", "a") };
+        let t = n * 100 + 50;
+        text.push_str(&format!(
+            "0 d..2. {t} waking {you}\n0 d..2. {} switch {me} S {you}\n",
+            t + 50
+        ));
+    }
+    let l = load(&text);
+    let of = |name| task(&l, name).partner.map(|i| l.tasks[i].comm.to_string());
+    assert_eq!(
+        (of("a").as_deref(), of("b").as_deref()),
+        (Some("b"), Some("a"))
+    );
+    assert_eq!(l.report.partners, 2);
+    // Twice is no habit.
+    let first: Vec<&str> = text.lines().take(7).collect();
+    assert_eq!(load(&first.join("\n")).report.partners, 0);
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Show what is in a trace, and what could not be read of it.
     Info(InfoArgs),
+    /// Simulate the load of a recording, compare with the recording, and try other kernels on it.
+    Replay(ReplayArgs),
     /// List what there is to choose from.
     List {
         /// What to list.
@@ -297,6 +299,53 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) kernel: KernelArgs,
     /// Print JSON, with the wait in order of time as well.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReplayArgs {
+    /// The recording; - for standard input. A meta.json in the same folder tells kernel and settings.
+    pub(crate) file: PathBuf,
+    /// Kernel profile of the recorded kernel, instead of what the trace or meta.json says.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Cost profile: what it charges for the recorded switches, wakeups and ticks is taken off the recorded work.
+    #[arg(long, value_name = "NAME", default_value = "zero")]
+    pub(crate) costs: String,
+    /// A fact about the recorded machine that the trace does not tell, as in task.NAME.slice=20ms; holds in every
+    /// simulation. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) given: Vec<String>,
+    /// What if: one more simulation with this change (all --set together), as in kernel.profile=6.6. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// What if: one more simulation with these changes; a word without = is a kernel profile. May be repeated.
+    #[arg(long, value_name = "PROFILE|KEY=VALUE[;KEY=VALUE]")]
+    pub(crate) vs: Vec<String>,
+    /// Simulate the load so many times in a row; 0: convert it and simulate nothing; -1: until --duration.
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(-1..=100_000)
+    )]
+    pub(crate) repeat: i64,
+    /// Simulated time after which to stop, with --repeat -1.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<String>,
+    /// Write the scenario as TOML, for `schedlab run`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the load as an rt-app file (JSON), for a live run.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rt_app: Option<PathBuf>,
+    /// Tasks listed, those with the most run time first.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) tasks: usize,
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -43,6 +43,7 @@ mod objects;
 mod overrides;
 mod plan;
 mod reader;
+pub mod replay;
 mod rtapp;
 mod run;
 mod run_study;

@@ -7,6 +7,7 @@ use crate::channel::ChannelKind;
 use crate::error::Error;
 use crate::plan::{GroupPlan, Names, Plan, Quota};
 use crate::reader::{Field, Reader};
+use crate::replay::{RecordContext, record};
 use crate::steps::{MAX_MESSAGE, Objects, StepContext, dur};
 use crate::time::TIME_FORM;
 
@@ -14,7 +15,7 @@ use crate::time::TIME_FORM;
 const COUNT_LIMIT: u32 = 100_000;
 
 /// Ready-made programs, for `kind` and for the list of workloads.
-pub(crate) const KINDS: [(&str, &str); 5] = [
+pub(crate) const KINDS: [(&str, &str); 6] = [
     ("hog", "runs without end"),
     ("periodic", "runs for `run` once every `period`"),
     (
@@ -28,6 +29,10 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
     (
         "pingpong",
         "pairs that hand a message of `bytes` to and fro over two channels, running for `run` each time",
+    ),
+    (
+        "replay",
+        "does what `record` says, one short word for each act of a recorded task",
     ),
 ];
 
@@ -143,7 +148,7 @@ impl TaskReader<'_> {
     pub(crate) fn read(&mut self, field: Option<Field<'_>>) -> Result<(), Error> {
         let Some(field) = field else { return Ok(()) };
         let items = field.array("a list of tasks")?;
-        let mut names: Vec<String> = Vec::new();
+        let mut names = std::collections::BTreeSet::new();
         // What a step may resume: tasks as they are called when they run.
         let mut running: Vec<String> = Vec::new();
         let mut templates = Names::default();
@@ -155,10 +160,9 @@ impl TaskReader<'_> {
             if name.is_empty() || name.contains(char::is_whitespace) {
                 return Err(name_field.wrong("a name without spaces"));
             }
-            if names.iter().any(|n| n == name) {
+            if !names.insert(name) {
                 return Err(name_field.conflict(format!("the name `{name}` is used twice")));
             }
-            names.push(name.into());
             match count(&reader)? {
                 0 => {
                     templates.insert(name, self.plan.program(name, Vec::new()));
@@ -208,10 +212,29 @@ impl TaskReader<'_> {
             self.pingpong(&reader, name, count, &attributes)?;
             return reader.finish();
         }
+        let recorded = kind
+            .as_ref()
+            .is_some_and(|f| f.node.as_str() == Some("replay"));
         let program_field = reader.get("program");
         let ops = match (&kind, &program_field) {
             (Some(_), Some(f)) => {
                 return Err(f.conflict("a task has either `kind` or `program`, not both"));
+            }
+            (Some(f), None) if recorded => {
+                if count > 1 {
+                    return Err(
+                        f.conflict("a recorded task is one: `count` is 1, or 0 if it is forked")
+                    );
+                }
+                let context = RecordContext {
+                    plan: &mut *self.plan,
+                    objects: &mut *self.objects,
+                    name,
+                    task_names: names,
+                    templates,
+                    sched: attributes.sched,
+                };
+                record(&reader, context)?
             }
             (Some(f), None) => self.kind(&reader, f)?,
             (None, Some(f)) => {
@@ -240,7 +263,7 @@ impl TaskReader<'_> {
         };
         reader.finish()?;
         match templates.get(name) {
-            Some(program) => self.template(program, ops, &attributes),
+            Some(program) => self.template(program, ops, &attributes, recorded),
             None => self.instances(name, count, ops, &attributes),
         }
         Ok(())
@@ -382,12 +405,19 @@ impl TaskReader<'_> {
         Ok(())
     }
 
-    /// The program of tasks that are forked later: it sets its own parameters first.
-    fn template(&mut self, program: ProgramId, ops: Vec<Op>, attributes: &Attributes) {
-        let mut all = vec![
-            Op::SetSched(attributes.sched),
-            Op::SetSlice(attributes.slice),
-        ];
+    /// The program of tasks that are forked later: it sets its own parameters first. A recorded one keeps its parent's
+    /// slice unless it has its own, as in the kernel.
+    fn template(
+        &mut self,
+        program: ProgramId,
+        ops: Vec<Op>,
+        attributes: &Attributes,
+        recorded: bool,
+    ) {
+        let mut all = vec![Op::SetSched(attributes.sched)];
+        if !recorded || attributes.slice.is_some() {
+            all.push(Op::SetSlice(attributes.slice));
+        }
         if !attributes.affinity.is_empty() {
             all.push(Op::SetAffinity(attributes.affinity.clone()));
         }

@@ -374,7 +374,7 @@ fn what_is_missing_or_contradicts() {
     assert_eq!(
         error("[[task]]\nname = \"a\"\n"),
         "s.toml:1:1: `task[0].program` is missing; expected a list of steps, or `kind` with one of: hog, periodic, \
-         sleeper, yielder, pingpong"
+         sleeper, yielder, pingpong, replay"
     );
     assert_eq!(
         error(&format!("kernel.preempt = \"lazy\"\n{HOG}")),

@@ -56,6 +56,12 @@ pub(crate) enum Instr {
     Broadcast(u32),
     SemPost(u32),
     SemWait(u32),
+    /// `tail` in ns.
+    HandOver {
+        post: u32,
+        wait: u32,
+        tail: u32,
+    },
     Suspend,
     /// Index of [`Code::names`].
     Resume(u32),
@@ -186,6 +192,11 @@ impl Code {
                 Op::Broadcast(c) => Instr::Broadcast(c.0),
                 Op::SemPost(s) => Instr::SemPost(s.0),
                 Op::SemWait(s) => Instr::SemWait(s.0),
+                Op::HandOver { post, tail, wait } => Instr::HandOver {
+                    post: post.0,
+                    wait: wait.0,
+                    tail: u32::try_from(tail.0).unwrap_or(u32::MAX),
+                },
                 Op::Suspend => Instr::Suspend,
                 Op::Resume { task } => {
                     self.names.push(task.clone());

@@ -466,6 +466,12 @@ impl SimConfig {
                 Op::Fork { program: p } => {
                     self.index("program", &whose, p.0, n(self.programs.len()))?;
                 }
+                Op::HandOver { post, tail, wait } => {
+                    for s in [post, wait] {
+                        self.index("semaphore", &whose, s.0, n(self.sems.len()))?;
+                    }
+                    not_longer(&whose, "way to a sleep", tail.0, 1_000_000_000)?;
+                }
                 Op::SetSched(s) => validate_sched(program, *s)?,
                 Op::SetAffinity(list) => {
                     if list.is_empty() {

@@ -455,21 +455,19 @@ impl<S: Sink> Sim<S> {
                 Step::Next
             }
             Instr::SemPost(s) => {
-                self.sems[s as usize].count += 1;
-                if let Some(w) = self.sems[s as usize].waiters.pop_front() {
-                    self.wake_by(t, w, false, now);
-                }
+                self.sem_post(t, s, now);
                 Step::Next
             }
-            Instr::SemWait(s) => {
-                let sem = &mut self.sems[s as usize];
-                if sem.count > 0 {
-                    sem.count -= 1;
-                    Step::Next
-                } else {
-                    sem.waiters.push_back(t);
-                    Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Again)
+            Instr::SemWait(s) => self.sem_wait(t, s),
+            Instr::HandOver { post, wait, tail } => {
+                if self.tasks[t as usize].retry == Retry::Again {
+                    return Ok(self.sem_wait(t, wait));
                 }
+                self.sem_post(t, post, now);
+                let task = &mut self.tasks[t as usize];
+                task.retry = Retry::Again;
+                task.begin(Mode::KernelNoPreempt, u64::from(tail));
+                Step::Stay
             }
             Instr::Suspend => {
                 let task = &mut self.tasks[t as usize];
@@ -532,6 +530,24 @@ impl<S: Sink> Sim<S> {
             | Instr::Again { .. }
             | Instr::Count(_) => Step::Stay,
         })
+    }
+
+    fn sem_post(&mut self, t: u32, s: u32, now: u64) {
+        self.sems[s as usize].count += 1;
+        if let Some(w) = self.sems[s as usize].waiters.pop_front() {
+            self.wake_by(t, w, false, now);
+        }
+    }
+
+    fn sem_wait(&mut self, t: u32, s: u32) -> Step {
+        let sem = &mut self.sems[s as usize];
+        if sem.count > 0 {
+            sem.count -= 1;
+            Step::Next
+        } else {
+            sem.waiters.push_back(t);
+            Step::SleepRetry(PrevState::INTERRUPTIBLE, Retry::Again)
+        }
     }
 
     /// Wakes a task from another's code; the work is the waker's.

@@ -199,6 +199,16 @@ pub enum Op {
     SemPost(SemId),
     /// Semaphore wait.
     SemWait(SemId),
+    /// Post, and wait for another semaphore, with nobody between: as a system call that wakes somebody on its way to
+    /// its own sleep. The wakee may run elsewhere meanwhile.
+    HandOver {
+        /// Semaphore that is posted first.
+        post: SemId,
+        /// Way to the sleep, with preemption disabled; at most a second.
+        tail: Ns,
+        /// Semaphore that is waited for.
+        wait: SemId,
+    },
     /// rt-app `suspend`: sleep until resumed by name.
     Suspend,
     /// rt-app `resume`: wake a suspended task.

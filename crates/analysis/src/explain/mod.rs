@@ -16,7 +16,7 @@
 //!
 //! The state that this takes (vruntimes, deadlines, weights) comes from the records of
 //! `docs/formats/state-recording.md`, of a kernel with probes or of a simulation; then the answer is exact. In other
-//! traces [`infer::Inference`] follows the recorded wakeups, switches and charges with the class itself and makes the same records;
+//! traces the inference (`infer.rs`) follows the recorded wakeups, switches and charges with the class itself and makes the same records;
 //! then each part says how sure it is: at every recorded switch it is seen whether the rules would have picked the same task.
 
 mod answer;

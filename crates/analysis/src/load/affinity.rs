@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 pub(super) const CPUS_MOST: u32 = 64;
 /// An idle CPU fetches waiting tasks when it falls idle and at the busy ones' ticks (250 or more a second mostly), so
 /// a wait beside a CPU that was idle for this long is a sign, ns.
-const BESIDE_LEAST: u64 = 3_000_000;
+const BESIDE_LEAST: u64 = 2_000_000;
 /// As many such waits are held to be no accident of the balance.
 const WAITS_LEAST: u32 = 3;
 
@@ -77,6 +77,11 @@ impl Beside {
                 self.waits[cpu] += 1;
             }
         }
+    }
+
+    /// Whether it used only CPUs of a list.
+    pub(super) fn within(&self, list: &[u32]) -> bool {
+        self.used.iter().all(|c| list.contains(c))
     }
 
     /// CPUs that it may use, of `cpus`; empty for all.

@@ -1,5 +1,7 @@
 //! From the walk to the load: places that stayed empty go, numbers become final, timers get their kind.
 
+use std::collections::BTreeMap;
+
 use schedlab_trace::{Comm, Pid};
 
 use super::affinity::{Beside, cpu_of_name};
@@ -44,11 +46,21 @@ pub(super) fn finish(walked: Walked) -> Load {
         report.without_acts += u64::from(!has);
     }
     let mut tasks = Vec::with_capacity(kept);
-    for (task, place) in walked.tasks.into_iter().zip(&places) {
+    let mut besides = Vec::with_capacity(kept);
+    for (mut task, place) in walked.tasks.into_iter().zip(&places) {
         if place.is_some() {
-            tasks.push(one(task, walked.first, walked.cpus, &places, &mut report));
+            besides.push(std::mem::take(&mut task.beside));
+            let allowed = besides.last().map(|b| b.allowed(walked.cpus));
+            let allowed = allowed.unwrap_or_default();
+            tasks.push(one(task, walked.first, allowed, &places, &mut report));
         }
     }
+    bind_siblings(&mut tasks, &besides);
+    pair(&mut tasks);
+    report.partners = tasks.iter().filter(|t| t.partner.is_some()).count() as u64;
+    bind_by_name(&mut tasks, walked.cpus, &mut report);
+    report.bound_by_idle =
+        tasks.iter().filter(|t| !t.affinity.is_empty()).count() as u64 - report.bound_by_name;
     Load {
         first_ts: walked.first,
         span: walked.span,
@@ -62,10 +74,66 @@ pub(super) fn finish(walked: Walked) -> Load {
     }
 }
 
+/// A forked task has its parent's CPUs. So children of one parent that never left the CPUs of a bound one are bound too.
+fn bind_siblings(tasks: &mut [LoadTask], besides: &[Beside]) {
+    let mut bound: BTreeMap<TaskIndex, Vec<u32>> = BTreeMap::new();
+    for task in tasks.iter() {
+        if let (Birth::Forked(parent, _), false) = (task.birth, task.affinity.is_empty()) {
+            bound.entry(parent).or_insert_with(|| task.affinity.clone());
+        }
+    }
+    for (task, beside) in tasks.iter_mut().zip(besides) {
+        if let Birth::Forked(parent, _) = task.birth
+            && task.affinity.is_empty()
+            && let Some(list) = bound.get(&parent).filter(|list| beside.within(list))
+        {
+            task.affinity = list.clone();
+        }
+    }
+}
+
+/// Sleeps ended by tasks that show who takes turns with whom.
+const TURNS_LEAST: u64 = 3;
+
+/// Finds tasks that take turns.
+fn pair(tasks: &mut [LoadTask]) {
+    let mostly: Vec<Option<TaskIndex>> = tasks
+        .iter()
+        .map(|t| {
+            let mut by: BTreeMap<TaskIndex, u64> = BTreeMap::new();
+            for act in &t.acts {
+                if let Act::Sleep {
+                    until: Until::Task(i),
+                    ..
+                } = act
+                {
+                    *by.entry(*i).or_default() += 1;
+                }
+            }
+            let all: u64 = by.values().sum();
+            let (waker, count) = by.into_iter().max_by_key(|&(_, n)| n)?;
+            (count >= TURNS_LEAST && count * 10 >= all * 9).then_some(waker)
+        })
+        .collect();
+    for (i, task) in tasks.iter_mut().enumerate() {
+        task.partner = mostly[i].filter(|&p| mostly[p] == Some(i));
+    }
+}
+
+fn bind_by_name(tasks: &mut [LoadTask], cpus: u32, report: &mut LoadReport) {
+    for task in tasks {
+        let comm = String::from_utf8_lossy(task.comm.as_bytes());
+        if let Some(cpu) = cpu_of_name(&comm).filter(|&c| c < cpus) {
+            report.bound_by_name += 1;
+            task.affinity = vec![cpu];
+        }
+    }
+}
+
 fn one(
     task: WalkedTask,
     first: u64,
-    cpus: u32,
+    affinity: Vec<u32>,
     places: &[Option<TaskIndex>],
     report: &mut LoadReport,
 ) -> LoadTask {
@@ -102,13 +170,6 @@ fn one(
         Birth::At(at) => Birth::At(since(at)),
         other => other,
     };
-    let comm = String::from_utf8_lossy(task.comm.as_bytes()).into_owned();
-    let mut affinity = task.beside.allowed(cpus);
-    report.bound_by_idle += u64::from(!affinity.is_empty());
-    if let Some(cpu) = cpu_of_name(&comm).filter(|&c| c < cpus && task.pid > 0) {
-        report.bound_by_name += 1;
-        affinity = vec![cpu];
-    }
     let mut out = LoadTask {
         pid: task.pid,
         comm: task.comm,
@@ -117,6 +178,7 @@ fn one(
         acts,
         ended: task.ended,
         affinity,
+        partner: None,
         period: None,
     };
     timing::classify(&mut out, report);

@@ -73,6 +73,10 @@ pub struct LoadTask {
     pub ended: bool,
     /// CPUs that it may use, ascending; empty for all.
     pub affinity: Vec<u32>,
+    /// The task with which it takes turns: nine in ten of the sleeps of each that a task ended were ended by the other.
+    /// At every recorded wakeup the wakee had taken all wakeups before; between partners that is held to be no accident
+    /// (a request and its reply), although the trace shows only those messages that woke somebody.
+    pub partner: Option<TaskIndex>,
     /// Period of its timer, if most of its timers' times are regular.
     pub period: Option<u64>,
 }

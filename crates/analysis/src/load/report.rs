@@ -43,6 +43,8 @@ pub struct LoadReport {
     pub without_acts: u64,
     /// Tasks held to be bound to some CPUs because others were idle while they waited.
     pub bound_by_idle: u64,
+    /// Tasks that take turns with another ([`LoadTask::partner`](super::LoadTask::partner)).
+    pub partners: u64,
     /// Kernel threads bound to the CPU in their name.
     pub bound_by_name: u64,
     /// `prio` values outside 0 to 98 and 100 to 139 (deadline tasks), not taken.
@@ -81,6 +83,7 @@ impl fmt::Display for LoadReport {
                 self.bound_by_idle,
                 "tasks taken to be bound: other CPUs were idle while they waited",
             ),
+            (self.partners, "tasks that take turns with one other"),
             (self.bound_by_name, "kernel threads bound to one CPU"),
             (
                 self.prio_unknown,

@@ -123,6 +123,10 @@ struct Task {
     pid: Pid,
     comm: Comm,
     prio: Option<i32>,
+    /// The one that it had before its first act.
+    first_prio: Option<i32>,
+    /// The place kept for a change of priority at the start of its present run.
+    prio_place: Option<usize>,
     bad_prio: Option<i32>,
     birth: Birth,
     state: State,
@@ -361,12 +365,21 @@ impl Walk {
         }
         let before = task.prio.replace(prio);
         if before.is_none() || (!task.ran && task.acts.is_empty()) {
+            task.first_prio = Some(prio);
             return;
         }
-        if let State::Running { cpu, .. } = task.state {
-            self.flush(ts, cpu);
+        // No event tells when. A running task is taken to have changed it first thing: what it did since, nobody else ran.
+        match task.prio_place.take() {
+            Some(place) if matches!(task.state, State::Running { .. }) => {
+                task.acts[place] = Some(Act::Prio(prio));
+            }
+            _ => {
+                if let State::Running { cpu, .. } = task.state {
+                    self.flush(ts, cpu);
+                }
+                self.tasks[index].acts.push(Some(Act::Prio(prio)));
+            }
         }
-        self.tasks[index].acts.push(Some(Act::Prio(prio)));
     }
 
     fn new_task(&mut self, named: Named, state: State, birth: Birth) -> TaskIndex {
@@ -379,6 +392,8 @@ impl Walk {
             pid: named.pid,
             comm: named.comm,
             prio: None,
+            first_prio: None,
+            prio_place: None,
             bad_prio: None,
             birth,
             state,
@@ -567,6 +582,8 @@ impl Walk {
             State::Unknown { .. } | State::Running { .. } | State::Dead => {}
         }
         task.ran = true;
+        task.acts.push(None);
+        task.prio_place = Some(task.acts.len() - 1);
         task.state = State::Running { cpu, call: None };
     }
 
@@ -721,7 +738,7 @@ impl Walk {
                 .map(|t| super::finish::WalkedTask {
                     pid: t.pid,
                     comm: t.comm,
-                    prio: t.prio,
+                    prio: t.first_prio,
                     birth: t.birth,
                     ended: t.ended,
                     acts: t.acts,

@@ -11,6 +11,7 @@ mod latency;
 mod list;
 mod machine;
 mod profiles;
+mod replay;
 mod run;
 mod study;
 
@@ -38,6 +39,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Explain(args) => explain::explain(&args),
         Command::Convert(args) => convert::convert(&args),
         Command::Info(args) => info::info(&args),
+        Command::Replay(args) => replay::replay(&args),
         Command::List { what, json } => list::list(what, json),
         Command::DiffProfiles { a, b, json } => profiles::diff(&a, &b, json),
         Command::Completions { shell } => {
