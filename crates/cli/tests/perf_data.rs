@@ -143,6 +143,151 @@ fn timehist_prints_perfs_lines() {
     }
 }
 
+/// Rows of a summary, without names.
+fn rows(text: &str) -> Vec<(String, String)> {
+    let tid = |name: &str| -> String {
+        let digits = name.rsplit(['[', ':']).next().unwrap_or_default();
+        digits.trim_end_matches(']').to_owned()
+    };
+    text.lines()
+        .skip_while(|l| !l.contains("----------------------------------------"))
+        .skip_while(|l| !l.ends_with(&"-".repeat(100)))
+        .skip(1)
+        .take_while(|l| !l.starts_with("Idle stats"))
+        .filter(|l| l.len() > 60)
+        .map(|l| (tid(&l[..30]), l[30..].to_owned()))
+        .collect()
+}
+
+#[test]
+fn timehist_of_a_part_of_the_time_is_perfs() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = perf_data(dir.path(), "hogs");
+    let args = ["timehist", &file, "-S", "--time", "6828.2,6828.4"];
+    let ours = stdout(&schedlab(&args));
+    let perf = text("hogs.timehist-time.txt.xz");
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().take_while(|l| *l != "Runtime summary");
+        let lines: Vec<String> = lines.map(str::to_owned).collect();
+        lines.into_iter().filter(|l| !l.is_empty()).collect()
+    };
+    let (our_lines, perf_lines) = (lines(&ours), lines(&perf));
+    assert_eq!(our_lines.len(), perf_lines.len());
+    let (mut differing, mut whole_waits) = (0, 0);
+    for (ours, perf) in our_lines.iter().zip(&perf_lines) {
+        let (our_front, our_times) = nameless(ours);
+        let (perf_front, perf_times) = nameless(perf);
+        assert_eq!(our_front, perf_front);
+        if ours.ends_with('~') {
+            differing += 1;
+        } else if our_times != perf_times {
+            // A stretch that began before the window: perf adds to its wait what it ran before the window.
+            assert_eq!(our_times[11..], perf_times[11..], "{ours}\n{perf}");
+            whole_waits += 1;
+        }
+    }
+    assert_eq!((differing, whole_waits), (2, 2));
+    assert!(our_lines.last().unwrap().contains("6828.400000"));
+    // Summaries: but for the tasks whose switches are missing.
+    let (ours, perf) = (rows(&ours), rows(&perf));
+    assert_eq!(ours.len(), perf.len());
+    let differing: Vec<&str> = perf
+        .iter()
+        .filter(|row| !ours.contains(row))
+        .map(|(tid, _)| tid.as_str())
+        .collect();
+    assert_eq!(differing, ["15", "29731"]);
+
+    // Either end may be left out, and all of the time is all of it.
+    let all = stdout(&schedlab(&["timehist", &file]));
+    for time in [",", "1,9999999", "6827.9", ",6829"] {
+        assert_eq!(stdout(&schedlab(&["timehist", &file, "--time", time])), all);
+    }
+    let (mut first, mut second) = (0, 0);
+    for (time, lines) in [(",6828.2", &mut first), ("6828.2,", &mut second)] {
+        *lines = stdout(&schedlab(&["timehist", &file, "--time", time]))
+            .lines()
+            .count()
+            - 3;
+    }
+    // Each of the two CPUs has a stretch that is cut in two.
+    assert_eq!(first + second, all.lines().count() - 3 + 2);
+    // Wake events and migrations keep to it, too.
+    let notes = stdout(&schedlab(&[
+        "timehist",
+        &file,
+        "-wM",
+        "--time",
+        "6828.2,6828.4",
+    ]));
+    for line in notes.lines().skip(3) {
+        let at: f64 = line[..15].trim().parse().expect("a time");
+        assert!((6828.2..=6828.4).contains(&at), "{line}");
+    }
+}
+
+#[test]
+fn timehist_of_some_cpus_and_of_idle_time() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = perf_data(dir.path(), "hogs");
+    let all = stdout(&schedlab(&["timehist", &file, "-wM"]));
+    let of = |cpu: &str| -> Vec<String> {
+        let lines = all.lines().skip(3).filter(|l| &l[17..21] == cpu);
+        lines.map(str::to_owned).collect()
+    };
+    for (cpus, cpu) in [("0", "0000"), ("1", "0001"), ("1,7-9", "0001")] {
+        let ours = stdout(&schedlab(&["timehist", &file, "-wM", "-C", cpus]));
+        let ours: Vec<&str> = ours.lines().skip(3).collect();
+        assert_eq!(ours, of(cpu), "{cpus}");
+    }
+    let summary = |args: &[&str]| json(&[&["timehist", &file, "-s", "--json"], args].concat());
+    let run = |value: &Value| -> u64 {
+        let tasks = value["tasks"].as_array().expect("tasks");
+        tasks.iter().map(|t| t["run_ns"].as_u64().unwrap()).sum()
+    };
+    let parts = ["0", "1"].map(|cpu| run(&summary(&["-C", cpu])));
+    assert_eq!(parts[0] + parts[1], run(&summary(&[])));
+
+    // Idle: perf's lines, and its summary.
+    let idle = stdout(&schedlab(&["timehist", &file, "-n", "-I"]));
+    let both = stdout(&schedlab(&["timehist", &file, "-n"]));
+    let expected: Vec<&str> = both
+        .lines()
+        .filter(|l| l.contains("<idle>") || l.contains("next: swapper") || !l.starts_with("    6"))
+        .collect();
+    assert_eq!(idle.lines().collect::<Vec<_>>(), expected);
+    let ours = stdout(&schedlab(&["timehist", &file, "-I", "-s"]));
+    let perf = text("hogs.timehist-idle.txt.xz");
+    assert_eq!(rows(&ours), rows(&perf));
+    for text in [&ours, &perf] {
+        assert!(text.contains("Idle-time summary"), "{text}");
+        assert!(
+            text.contains("Total scheduling time (msec): 1028.115  (x 2)"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn parts_that_make_no_sense_are_refused() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = perf_data(dir.path(), "yield");
+    for (args, words) in [
+        (["--time", "x,1"], "--time x,1: expected seconds"),
+        (["--time", "2,1"], "the earlier time first"),
+        (["--time", "1,2,3"], "--time 1,2,3"),
+        (["--time", "10%/2"], "--time 10%/2"),
+        (["-C", "7"], "--cpu 7: the trace has no event of these CPUs"),
+        (["-C", "a"], "--cpu a: expected a CPU list"),
+        (["-I", "-w"], "--wakeups"),
+    ] {
+        let o = schedlab(&[&["timehist", &file], &args[..]].concat());
+        let err = String::from_utf8_lossy(&o.stderr).into_owned();
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {err}");
+        assert!(err.contains(words), "{args:?}: {err}");
+    }
+}
+
 #[test]
 fn the_three_worst_waits_have_reasons_that_add_up() {
     let dir = tempfile::tempdir().expect("dir");

@@ -5,8 +5,8 @@ use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
 use schedlab_trace::{
-    Event, Format, PerfDataOptions, PerfDataWriter, ReadError, ReadReport, Reader, TraceWriter,
-    open, open_stream,
+    Event, Format, PerfDataOptions, PerfDataWriter, PerfScriptWriter, ReadError, ReadReport,
+    Reader, TimeDigits, TraceWriter, open, open_stream,
 };
 
 /// Recorded by `perf sched record`, printed by `perf script --ns`.
@@ -66,6 +66,28 @@ fn recordings_and_their_print_are_equal_event_for_event() {
         }
         assert_eq!(events.len(), texts.len(), "{name}");
         assert!(events.is_sorted_by_key(|event| event.ts), "{name}");
+    }
+}
+
+#[test]
+fn our_perf_script_text_comes_back() {
+    for name in SCHED.iter().chain(&CONTAINERS) {
+        let (events, _) = read(open(path(&format!("{name}.data.xz"))).unwrap());
+        let mut text = Vec::new();
+        let mut writer = PerfScriptWriter::new(&mut text, TimeDigits::Nanos);
+        for event in &events {
+            writer.write(event).unwrap();
+        }
+        writer.finish().unwrap();
+        drop(writer);
+        let reader = open_stream(Cursor::new(text), "written").unwrap();
+        assert_eq!(reader.format(), Format::PerfScript, "{name}");
+        let (back, report) = read(reader);
+        assert_eq!(report.unparsed, [], "{name}");
+        assert_eq!(back.len(), events.len(), "{name}");
+        for (back, event) in back.iter().zip(&events) {
+            assert_eq!(back, &printed(event, 1), "{name}");
+        }
     }
 }
 

@@ -14,12 +14,16 @@
 //! - an aborted sleep (called before the switch-out, no wakeup after it) has the delay that it had; perf shows none;
 //! - states are the kernel's letters. perf 6.1 has a table of older kernels: `I` is its `K`, `Z` and `X` are swapped;
 //! - names come from the events; perf has none for tasks that lived before the recording;
-//! - what contradicts other events ends in `?`.
+//! - what contradicts other events ends in `?`;
+//! - `--time` and `-C` hold for wake events and migrations, too; perf prints migrations of all time, and both of all CPUs. A task's
+//!   wait before the window is the whole wait; perf measures it to the beginning of the window;
+//! - `-I` keeps the times of tasks, which perf prints as 0.
 
 mod format;
 mod summary;
+mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use schedlab_trace::{Comm, Pid, PrevState};
@@ -27,6 +31,7 @@ use serde::Serialize;
 
 pub use format::TimehistForm;
 pub(crate) use format::{quoted, seconds};
+pub use window::TimeWindow;
 
 use crate::TaskFilter;
 use crate::history::{
@@ -57,6 +62,13 @@ pub struct TimehistOptions {
     pub with_summary: bool,
     /// Only lines about these tasks.
     pub filter: TaskFilter,
+    /// `--time`: only this part of the trace. Run and idle times count as far as they lie within; a switch after the end that
+    /// closes a stretch from within has a line at the end.
+    pub window: TimeWindow,
+    /// `-C`: only lines and times of these CPUs.
+    pub cpus: Option<BTreeSet<u32>>,
+    /// `-I`: only switches from and to the idle tasks; the summary is of idle times, by the task that left the CPU idle.
+    pub idle_only: bool,
     /// Start of delays after a sleep.
     pub start: WakeStart,
 }
@@ -90,6 +102,8 @@ struct Stay {
     run: u64,
     last_out: Option<u64>,
     sums: Sums,
+    /// Of idle stays that began when the task left.
+    idle: Sums,
 }
 
 /// The idle task of a CPU.
@@ -102,6 +116,10 @@ struct Idle {
     ended: Option<u64>,
     /// All idle time.
     sum: u64,
+    /// Who ran before it.
+    after: Option<TaskId>,
+    /// The CPU's last switch.
+    last_switch: Option<u64>,
 }
 
 /// The observer: writes lines as switches come.
@@ -157,13 +175,18 @@ impl<W: Write> Timehist<W> {
     /// The first that writing met.
     pub fn finish(mut self, history: &History) -> io::Result<W> {
         if self.options.summary_only || self.options.with_summary {
-            let idle: Vec<(u32, u64)> = self.idle.iter().map(|(&cpu, i)| (cpu, i.sum)).collect();
+            let shown = self.idle.iter().filter(|&(&cpu, _)| self.shows_cpu(cpu));
+            let idle: Vec<(u32, u64)> = shown.map(|(&cpu, i)| (cpu, i.sum)).collect();
             let totals = summary::Totals {
                 idle,
                 switches: self.switches,
                 window: self.last.saturating_sub(self.first.unwrap_or(0)),
             };
-            let tasks = self.tasks.iter().map(|(id, stay)| (id, &stay.sums));
+            let idle_only = self.options.idle_only;
+            let tasks = self.tasks.iter().map(|(id, stay)| match idle_only {
+                true => (id, &stay.idle),
+                false => (id, &stay.sums),
+            });
             summary::write(&self.options, history, tasks, &totals, &mut self.line);
             self.flush();
         }
@@ -202,17 +225,25 @@ impl<W: Write> Timehist<W> {
     ) {
         let (task, next) = tasks;
         let (prev, prev_state, next_named) = names;
-        self.switches += 1;
-        self.first = Some(self.first.map_or(ts, |first| first.min(ts)));
-        self.last = self.last.max(ts);
-        let switch = self.leaving(ts, step.cpu, prev.pid, task);
+        let counted = self.counts(ts, step.cpu);
+        let about_idle = prev.pid == 0 || next_named.pid == 0;
+        let within = counted && (about_idle || !self.options.idle_only);
+        self.switches += u64::from(within);
+        if counted {
+            let seen = ts.min(self.options.window.stop);
+            self.first = Some(self.first.map_or(seen, |first| first.min(seen)));
+            self.last = self.last.max(seen);
+        }
+        let switch = self.leaving(ts, step.cpu, prev.pid, task, within);
         let idle = self.idle.entry(step.cpu).or_default();
         if next_named.pid == 0 {
             idle.since = Some(ts);
             idle.wait = idle.last_out.map_or(0, |out| ts.saturating_sub(out));
+            idle.after = task;
         }
         idle.ended = None;
-        if self.shows(history, &[task, next]) {
+        idle.last_switch = Some(ts);
+        if within && self.shows(history, &[task, next]) {
             let parts = format::SwitchLine {
                 switch,
                 comm: prev.comm,
@@ -224,11 +255,35 @@ impl<W: Write> Timehist<W> {
         }
     }
 
-    /// What is known of the task, or idle task, that leaves.
-    fn leaving(&mut self, ts: u64, cpu: u32, pid: Pid, task: Option<TaskId>) -> Switch {
+    fn shows_cpu(&self, cpu: u32) -> bool {
+        let cpus = self.options.cpus.as_ref();
+        cpus.is_none_or(|cpus| cpus.contains(&cpu))
+    }
+
+    /// Whether a switch lies within what is looked at.
+    fn counts(&self, ts: u64, cpu: u32) -> bool {
+        let window = self.options.window;
+        // The first switch after the end closes what began before it.
+        let closes = || {
+            let last = self.idle.get(&cpu).and_then(|idle| idle.last_switch);
+            last.is_none_or(|last| last <= window.stop)
+        };
+        self.shows_cpu(cpu) && ts >= window.start && (ts <= window.stop || closes())
+    }
+
+    /// What is known of the task, or idle task, that leaves. Its times are counted if the switch is within what is looked at.
+    fn leaving(
+        &mut self,
+        ts: u64,
+        cpu: u32,
+        pid: Pid,
+        task: Option<TaskId>,
+        within: bool,
+    ) -> Switch {
+        let window = self.options.window;
         let idle = self.idle.entry(cpu).or_default();
         let mut switch = Switch {
-            ts,
+            ts: ts.min(window.stop),
             cpu,
             pid,
             wait: 0,
@@ -250,10 +305,15 @@ impl<W: Write> Timehist<W> {
                 doubtful: stay.doubtful,
                 ..switch
             };
-            stay.sums.add(stay.run);
+            if within {
+                stay.sums.add(stay.run);
+            }
         } else {
             if let Some(since) = idle.since.take() {
-                (switch.wait, switch.run) = (idle.wait, ts.saturating_sub(since));
+                (switch.wait, switch.run) = (idle.wait, window.overlap(since, ts));
+                if let (true, Some(id)) = (within, idle.after.take()) {
+                    self.tasks.of(id).idle.add(switch.run);
+                }
             }
             idle.last_out = Some(ts);
         }
@@ -269,6 +329,10 @@ impl<W: Write> Timehist<W> {
         about: TaskId,
         moved: Option<(u32, u32)>,
     ) {
+        let elsewhere = !self.options.window.contains(ts) || !self.shows_cpu(step.cpu);
+        if elsewhere || self.options.idle_only {
+            return;
+        }
         let current = history.find(step.pid);
         if !self.shows(history, &[current, Some(about)]) {
             return;
@@ -294,7 +358,7 @@ impl<W: Write> Observer for Timehist<W> {
             stay.run = stay
                 .since
                 .take()
-                .map_or(0, |since| change.at.saturating_sub(since));
+                .map_or(0, |since| self.options.window.overlap(since, change.at));
             stay.last_out = Some(change.at);
             stay.doubtful |= run.contested;
         }
@@ -327,7 +391,8 @@ impl<W: Write> Observer for Timehist<W> {
 
     fn cpu_span(&mut self, _: &History, span: &CpuSpan) {
         if span.doing == Doing::Idle {
-            self.idle.entry(span.cpu).or_default().sum += span.to - span.from;
+            let ns = self.options.window.overlap(span.from, span.to);
+            self.idle.entry(span.cpu).or_default().sum += ns;
         } else {
             self.idle.entry(span.cpu).or_default();
         }
@@ -377,7 +442,9 @@ impl<W: Write> Observer for Timehist<W> {
                 },
                 Some(id),
             ) => {
-                self.tasks.of(id).sums.migrations += 1;
+                if self.options.window.contains(ts) && self.shows_cpu(step.cpu) {
+                    self.tasks.of(id).sums.migrations += 1;
+                }
                 if self.options.migrations {
                     self.note(history, ts, step, id, Some((orig_cpu, dest_cpu)));
                 }

@@ -74,9 +74,20 @@ pub(super) fn write<'a>(
     if options.with_summary {
         out.push('\n');
     }
+    let (title, names) = if options.idle_only {
+        (
+            "Idle-time",
+            "sched-out    idle-time   min-idle    avg-idle    max-idle",
+        )
+    } else {
+        (
+            "Runtime",
+            " sched-in     run-time    min-run     avg-run     max-run",
+        )
+    };
     let _ = write!(
         out,
-        "\nRuntime summary\n{:>30}  parent   sched-in     run-time    min-run     avg-run     max-run  stddev  \
+        "\n{title} summary\n{:>30}  parent  {names}  stddev  \
          migrations\n{:>30}            (count)       (msec)     (msec)      (msec)      (msec)       %\n{:-<117}\n",
         "comm", "", ""
     );

@@ -100,6 +100,15 @@ pub(crate) struct TimehistArgs {
         value_name = "NAME|PID"
     )]
     pub(crate) task: Vec<String>,
+    /// Only this part of the trace, in seconds as the lines print them; either end may be left out, as in 12.5,12.75 or ,12.75.
+    #[arg(long, value_name = "START,STOP")]
+    pub(crate) time: Option<String>,
+    /// Only these CPUs, as 0-3,8.
+    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
+    pub(crate) cpu: Option<String>,
+    /// Only switches from and to idle tasks; the summary tells how long CPUs were idle after each task.
+    #[arg(short = 'I', long, conflicts_with_all = ["wakeups", "migrations"])]
+    pub(crate) idle_hist: bool,
 }
 
 #[derive(clap::Args, Debug)]

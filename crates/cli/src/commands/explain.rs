@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::args::ExplainArgs;
 use crate::commands::kernel;
+use crate::input::time;
 use crate::{output, progress};
 
 /// Waits that are explained unless another number is asked for.
@@ -25,7 +26,8 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         .then(copy_of_stdin)
         .transpose()?;
     let name = args.file.display().to_string();
-    let at = args.at.as_deref().map(time).transpose()?;
+    let at = args.at.as_deref().map(|text| time("--at", text, text));
+    let at = at.transpose()?;
     let mut finder = match (&args.task, at) {
         (Some(task), Some(at)) => WaitFinder::at(task, at),
         (task, _) => {
@@ -119,23 +121,6 @@ fn copy_of_stdin() -> Result<NamedTempFile> {
         NamedTempFile::new().context("cannot make a temporary file for standard input")?;
     io::copy(&mut io::stdin().lock(), &mut file).context("cannot read standard input")?;
     Ok(file)
-}
-
-/// Seconds as traces print them, to the nanosecond.
-fn time(text: &str) -> Result<u64> {
-    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    let parsed = (digits(seconds) && digits(fraction) && fraction.len() <= 9)
-        .then(|| {
-            let fraction: u64 = format!("{fraction:0<9}").parse().ok()?;
-            let seconds: u64 = seconds.parse().ok()?;
-            seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
-        })
-        .flatten();
-    match parsed {
-        Some(ns) => Ok(ns),
-        None => bail!("--at {text}: expected seconds as the trace prints them, such as 12.345678"),
-    }
 }
 
 fn nothing_found(

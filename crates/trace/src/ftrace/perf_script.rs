@@ -70,7 +70,12 @@ fn after_name(line: &[u8], blank: usize) -> Option<Prefix<'_>> {
     let (ts, rest) = at.time()?;
     let name = line[..blank].trim_ascii();
     Some(Prefix {
-        comm: if is_number_name(name, tid) { b"" } else { name },
+        // `<...>` is what our own writer and ftrace put for a name that is not known, `:7` what perf does.
+        comm: if name == b"<...>" || is_number_name(name, tid) {
+            b""
+        } else {
+            name
+        },
         pid: tid,
         cpu,
         flags: Flags::Absent,

@@ -1,17 +1,23 @@
 //! Commands that print a line for each switch: `timehist` and `map`.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use schedlab_analysis::TaskFilter;
 use schedlab_analysis::map::{Map, MapOptions};
-use schedlab_analysis::timehist::{Timehist, TimehistForm, TimehistOptions};
+use schedlab_analysis::timehist::{TimeWindow, Timehist, TimehistForm, TimehistOptions};
+use schedlab_scenario::cpu_list;
 use schedlab_trace::{ReadReport, Reader};
 
 use super::{follow, open, reading, require_match, start};
 use crate::args::{MapArgs, TimehistArgs, TraceArgs};
+use crate::input::time;
+
+/// More than a kernel can be built for (`CONFIG_NR_CPUS_RANGE_END` of x86, 8192).
+const CPUS_MAX: u32 = 65_536;
 
 /// `schedlab timehist`: every switch, with how long the leaving task had waited and run.
 pub(crate) fn timehist(args: &TimehistArgs) -> Result<ExitCode> {
@@ -22,6 +28,7 @@ pub(crate) fn timehist(args: &TimehistArgs) -> Result<ExitCode> {
         None
     };
     let filter = TaskFilter::new(args.task.clone());
+    let cpus = args.cpu.as_deref().map(cpu_set).transpose()?;
     let options = TimehistOptions {
         form: form(&args.trace),
         wakeups: args.wakeups,
@@ -32,12 +39,23 @@ pub(crate) fn timehist(args: &TimehistArgs) -> Result<ExitCode> {
         summary_only: args.summary,
         with_summary: args.with_summary,
         filter: filter.clone(),
+        window: args
+            .time
+            .as_deref()
+            .map_or(Ok(TimeWindow::default()), window)?,
+        cpus: cpus.clone(),
+        idle_only: args.idle_hist,
         start: start(&args.trace),
     };
     let observer = Timehist::new(options, stdout());
     let done = follow(&args.trace, reader, observer, Timehist::failed)?;
     done.observer.finish(&done.history)?;
     require_match(&filter, &args.task, &done.history)?;
+    if let (Some(cpus), Some(text)) = (cpus, &args.cpu)
+        && !done.read.cpus.iter().any(|cpu| cpus.contains(&cpu.cpu))
+    {
+        bail!("--cpu {text}: the trace has no event of these CPUs");
+    }
     remark(done.anomalies.remarks(), &done.read);
     Ok(ExitCode::SUCCESS)
 }
@@ -59,6 +77,31 @@ pub(crate) fn map(args: &MapArgs) -> Result<ExitCode> {
     done.observer.finish()?;
     remark(done.anomalies.remarks(), &done.read);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads `START,STOP`; perf takes a single time for the start, too.
+fn window(text: &str) -> Result<TimeWindow> {
+    let all = TimeWindow::default();
+    let (start, stop) = text.split_once(',').unwrap_or((text, ""));
+    let end = |part: &str, open: u64| match part {
+        "" => Ok(open),
+        part => time("--time", text, part),
+    };
+    let window = TimeWindow {
+        start: end(start, all.start)?,
+        stop: end(stop, all.stop)?,
+    };
+    if window.start > window.stop {
+        bail!("--time {text}: expected START,STOP with the earlier time first");
+    }
+    Ok(window)
+}
+
+fn cpu_set(text: &str) -> Result<BTreeSet<u32>> {
+    match cpu_list(text, CPUS_MAX) {
+        Ok(cpus) => Ok(cpus.into_iter().collect()),
+        Err(problem) => bail!("--cpu {text}: {problem}"),
+    }
 }
 
 fn stdout() -> BufWriter<Stdout> {
