@@ -484,4 +484,73 @@ proptest! {
         }
         let _ = report.render(RenderOptions::default());
     }
+
+    /// Case 50 as a kind: whatever arrives behind later events, within the window, is put where its time belongs.
+    #[test]
+    fn case_50_delays_do_not_depend_on_the_order_of_arrival(
+        cycles in proptest::collection::vec((1u64..20, 1u64..20, 1u64..20), 1..20),
+        late in proptest::collection::vec(0usize..12, 60),
+    ) {
+        // Asleep, waiting, running, again and again, on CPU 1; woken from CPU 0.
+        let (mut ts, mut story) = (1, Story::new().switch(0, 1, 9, S, 0));
+        let mut waits = Vec::new();
+        for (asleep, wait, run) in cycles {
+            ts += asleep;
+            story = story.waking(ts, 0, 0, 9).switch(ts + wait, 1, 0, R, 9);
+            waits.push(wait * MS);
+            ts += wait + run;
+            story = story.switch(ts, 1, 9, S, 0);
+        }
+        let sorted = story.0;
+        let mut arrival: Vec<(usize, usize)> = (0..sorted.len()).map(|i| (i + late[i], i)).collect();
+        arrival.sort_by_key(|&(place, _)| place);
+        let events: Vec<Event> = arrival.iter().map(|&(_, i)| sorted[i].clone()).collect();
+        let mut newest = 0;
+        let mut reordered = 0;
+        for event in &events {
+            reordered += u64::from(event.ts < newest);
+            newest = newest.max(event.ts);
+        }
+        let shuffled = report(&events, LatencyOptions::default());
+        let d = &of(&shuffled, 9).from_waking;
+        let (sum, max) = (waits.iter().sum::<u64>(), waits.iter().copied().max());
+        prop_assert_eq!((d.count, d.sum, Some(d.max)), (waits.len() as u64, sum, max));
+        prop_assert_eq!(shuffled.anomalies.order.reordered, reordered);
+        prop_assert_eq!(shuffled.anomalies.order.late, 0);
+        let expected = report(&sorted, LatencyOptions::default());
+        prop_assert_eq!(&shuffled.tasks, &expected.tasks);
+        prop_assert_eq!(&shuffled.summary, &expected.summary);
+    }
+
+    /// Case 55 as a kind: a call while the task runs ends no sleep that has not begun. Only a wakeup behind the switch-out does.
+    #[test]
+    fn case_55_a_call_before_the_sleep(
+        (run, before, asleep, queued) in (2u64..30, 1u64..30, 1u64..30, 1u64..30),
+        answered in any::<bool>(),
+        state in prop_oneof![Just(S), Just(PrevState::UNINTERRUPTIBLE)],
+        idle_elsewhere in any::<bool>(),
+    ) {
+        let called = 10 + before % run;
+        let (out, back) = (10 + run, 10 + run + asleep + queued);
+        let mut story = Story::new().switch(10, 1, 0, R, 7).waking(called, 0, 5, 7);
+        story = story.switch(out, 1, 7, state, 0);
+        if idle_elsewhere {
+            // Another CPU's idle task has the same number and is another task.
+            story = story.switch(out, 2, 8, S, 0);
+        }
+        if answered {
+            story = story.wakeup(out + asleep, 1, 0, 7);
+        }
+        let report = story.switch(back, 1, 0, R, 7).report();
+        let delay = if answered { queued } else { asleep + queued };
+        prop_assert_eq!(delays(&report, 7), [(1, delay, delay); 2]);
+        prop_assert_eq!(report.anomalies.aborted_sleeps, u64::from(!answered));
+        prop_assert_eq!(report.anomalies.missing_wakeups, 0);
+        prop_assert!(report.tasks.iter().all(|t| t.pid != 0));
+        let of_cpu = |cpu| report.summary.cpus.iter().find(|c| c.cpu == cpu).map(|c| c.idle / MS);
+        prop_assert_eq!(of_cpu(1), Some(back - out));
+        if idle_elsewhere {
+            prop_assert_eq!(of_cpu(2), Some(back - out));
+        }
+    }
 }
