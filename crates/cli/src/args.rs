@@ -227,6 +227,10 @@ pub(crate) struct ConvertArgs {
     /// Format to write, instead of the one that the file's name ends in.
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) to: Option<TraceFormat>,
+    /// Write what comes before a break (a file that is cut or damaged), say so, and end with exit code 1. Without this such a file
+    /// leaves no output.
+    #[arg(long)]
+    pub(crate) partial: bool,
     /// Print the JSON Schema of the NDJSON format.
     #[arg(long)]
     pub(crate) json_schema: bool,

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 /// Exit code for bad input and usage.
 pub(crate) const BAD_INPUT: u8 = 2;
+/// Exit code of `convert --partial` if only a part could be written.
+pub(crate) const PARTIAL: u8 = 1;
 
 /// Prints an error with its causes and gives the exit code.
 ///

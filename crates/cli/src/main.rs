@@ -1,7 +1,7 @@
 //! The `schedlab` command: thin over the library crates.
 //!
-//! Exit codes: 0 done, 1 the answer is no (a check differs, a study finds a regression beyond a threshold), 2 bad
-//! input or usage, 3 a broken invariant of the lab itself, 130 interrupted.
+//! Exit codes: 0 done, 1 the answer is no (a check differs, a study finds a regression beyond a threshold, `convert --partial`
+//! could write a part only), 2 bad input or usage, 3 a broken invariant of the lab itself, 130 interrupted.
 
 mod args;
 mod commands;

@@ -227,6 +227,79 @@ fn a_file_that_breaks_midway_gives_no_output_but_its_info() {
     assert_eq!(v["report"]["unparsed"][0]["reason"], "truncated");
 }
 
+#[test]
+fn a_part_is_written_if_asked_for() {
+    let dir = Dir::new();
+    let lines = |path: &str| -> Vec<String> {
+        let text = fs::read_to_string(path).expect("output");
+        let lines = text.lines().filter(|l| l.contains("\"ts\""));
+        lines.map(str::to_owned).collect()
+    };
+    // Compressed text, a pipe of perf, a trace.dat: each cut in its middle.
+    let trace = format!("{}/../trace/tests/fixtures", env!("CARGO_MANIFEST_DIR"));
+    let unpacked = |name: &str| {
+        let file = fs::File::open(format!("{trace}/{name}")).expect("fixture");
+        let mut out = Vec::new();
+        std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(file), &mut out).expect("xz");
+        out
+    };
+    let mut text = String::from(SMALL);
+    for i in 0..3000 {
+        text += &format!(
+            "             a b-7       [001] .....     1.{:06}: tracing_mark_write: {}\n",
+            100 + i,
+            i * i % 7919
+        );
+    }
+    let mut broken_pipe = unpacked("perf/pipe.data.xz");
+    let at = broken_pipe.len() - 300;
+    // A record that is shorter than its own header: reading cannot go on.
+    broken_pipe[at..].fill(0);
+    let pipe = unpacked("perf/pipe.data.xz");
+    for (name, whole, damaged) in [
+        (
+            "t.txt",
+            text.as_bytes(),
+            &text.as_bytes()[..text.len() - 20],
+        ),
+        ("t.data", &pipe[..], &pipe[..pipe.len() - 20]),
+        ("t.data", &pipe[..], &broken_pipe[..]),
+    ] {
+        let (whole, damaged) = (
+            dir.write(name, whole),
+            dir.write(&format!("cut-{name}"), damaged),
+        );
+        let (all, part) = (dir.path("all.ndjson"), dir.path("part.ndjson"));
+        ok(&["convert", "--partial", &whole, &all]);
+        let o = schedlab(&["convert", "--partial", &damaged, &part]);
+        let err = stderr(&o);
+        assert_eq!(o.status.code(), Some(1), "{name}: {err}");
+        assert!(
+            err.contains("only a part of the trace was written"),
+            "{name}: {err}"
+        );
+        let (all, part) = (lines(&all), lines(&part));
+        assert!(
+            part.len() > 10 && part.len() < all.len(),
+            "{name}: {}",
+            part.len()
+        );
+        // In the same order; perf's buffers are written one CPU after another, so what lacks may lie between.
+        let mut rest = all.iter();
+        assert!(part.iter().all(|line| rest.any(|l| l == line)), "{name}");
+        assert!(
+            err.contains(&format!("the {} events that could be read", part.len())),
+            "{name}: {err}"
+        );
+        fs::remove_file(dir.path("part.ndjson")).expect("remove");
+    }
+    // Nothing at all to write is an error as ever, and leaves nothing.
+    let bad = dir.write("bad.txt", "hello\n");
+    let o = schedlab(&["convert", "--partial", &bad, &dir.path("part.ndjson")]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(!dir.files().contains(&"part.ndjson".to_owned()));
+}
+
 /// What `info` says, on a file with every kind of trouble.
 #[test]
 fn info_tells_all() {

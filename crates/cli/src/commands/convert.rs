@@ -7,7 +7,7 @@ use schedlab_trace::{ReadReport, WriteReport};
 
 use crate::args::ConvertArgs;
 use crate::trace_output::{TraceFormat, TraceOutput, perfetto_options};
-use crate::{input, output, progress};
+use crate::{failure, input, output, progress};
 
 pub(crate) fn convert(args: &ConvertArgs) -> Result<ExitCode> {
     if args.json_schema {
@@ -26,8 +26,16 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<ExitCode> {
     let first = reader.next().transpose()?;
     let mut out = TraceOutput::create(target, format, &reader.report())?;
     let bar = progress::spinner("converting");
+    let mut broken = None;
     for event in first.into_iter().map(Ok).chain(&mut reader) {
-        out.write(&event?)?;
+        match event {
+            Ok(event) => out.write(&event)?,
+            Err(error) if args.partial => {
+                broken = Some(error);
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -35,6 +43,16 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<ExitCode> {
     let written = out.finish(&read)?;
     for line in losses(&read, &written, format) {
         eprintln!("schedlab: {line}");
+    }
+    if let Some(error) = &broken {
+        eprintln!("schedlab: {error}");
+    }
+    if args.partial && (broken.is_some() || read.truncated()) {
+        eprintln!(
+            "schedlab: only a part of the trace was written: the {} events that could be read",
+            read.events
+        );
+        return Ok(ExitCode::from(failure::PARTIAL));
     }
     Ok(ExitCode::SUCCESS)
 }
