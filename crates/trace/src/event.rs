@@ -18,7 +18,22 @@ impl Comm {
 
     /// Makes a name from raw bytes up to the first zero; bytes past the fifteenth are cut.
     #[must_use]
+    #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Self {
+        // The kernel's own field: what lies behind the first zero goes, without a branch.
+        if let Ok(field) = <[u8; 16]>::try_from(bytes) {
+            const ONES: u128 = u128::from_ne_bytes([1; 16]);
+            const LAST: u128 = 0xff << 120;
+            let word = u128::from_le_bytes(field) & !LAST;
+            // The lowest bit set is the top bit of the first byte that is zero (and there is one, the last).
+            let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+            let first = zeros & zeros.wrapping_neg();
+            return Self((word & ((first >> 7).wrapping_sub(1))).to_le_bytes());
+        }
+        Self::copied(bytes)
+    }
+
+    fn copied(bytes: &[u8]) -> Self {
         let mut out = [0; 16];
         let len = bytes
             .iter()

@@ -32,6 +32,7 @@ pub mod format;
 mod ftrace;
 mod ndjson;
 pub mod payload;
+mod percpu;
 mod perf_data;
 mod perfetto;
 mod rawpages;
@@ -44,11 +45,12 @@ pub use event::{Comm, CpuFlags, Event, EventKind, Pid, PrevState, TaskRef};
 pub use format::{Compression, Format};
 pub use ftrace::FtraceTextReader;
 pub use ndjson::{NDJSON_SCHEMA, NdjsonOptions, NdjsonReader, NdjsonWriter};
+pub use percpu::PerCpu;
 pub use perf_data::PerfDataReader;
 pub use perfetto::PerfettoReader;
 pub use read::{
-    CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason, decoder,
-    open, open_stream,
+    Ahead, CpuReport, ReadError, ReadReport, Reader, StateMapping, UnparsedCount, UnparsedReason,
+    decoder, open, open_stream,
 };
 pub use write::{
     CounterTrack, CounterUnit, FtraceTextOptions, FtraceTextWriter, PerfDataOptions,

@@ -15,7 +15,7 @@ impl History {
         running: Named,
         observer: &mut O,
     ) {
-        let before = self.cpus.get_mut(&cpu).map(|entry| {
+        let before = self.cpus.get_mut(cpu).map(|entry| {
             let floor = entry.seen;
             entry.seen = floor.max(ts);
             (entry.current, floor)
@@ -49,7 +49,7 @@ impl History {
             Some(id) => self.seen_running(ts, cpu, id, guess, observer),
             None => guess,
         };
-        let entry = self.cpus.entry(cpu).or_insert(Cpu {
+        let entry = self.cpus.of(cpu, || Cpu {
             current: Doing::Unknown,
             since: ts,
             seen: ts,
@@ -142,7 +142,7 @@ impl History {
         runtime: u64,
         observer: &mut O,
     ) {
-        let Some(entry) = self.cpus.get_mut(&cpu) else {
+        let Some(entry) = self.cpus.get_mut(cpu) else {
             return;
         };
         if entry.current != Doing::Task(id) {
@@ -189,7 +189,7 @@ impl History {
 
     /// Ends a guess that nothing settled: the time up to where the task was seen is unknown.
     fn give_up<O: Observer>(&mut self, cpu: u32, observer: &mut O) {
-        let Some(entry) = self.cpus.get_mut(&cpu) else {
+        let Some(entry) = self.cpus.get_mut(cpu) else {
             return;
         };
         let Some(guess) = entry.guess.take() else {
@@ -221,7 +221,7 @@ impl History {
     /// Ends the span of a CPU's current task.
     pub(super) fn close<O: Observer>(&mut self, ts: u64, cpu: u32, observer: &mut O) {
         self.give_up(cpu, observer);
-        let Some(entry) = self.cpus.get_mut(&cpu) else {
+        let Some(entry) = self.cpus.get_mut(cpu) else {
             return;
         };
         let (current, since) = (entry.current, entry.since);
@@ -246,7 +246,7 @@ impl History {
 
     /// The task that was switched in last is not running any more, nobody knows since when.
     fn forget_current<O: Observer>(&mut self, ts: u64, cpu: u32, observer: &mut O) {
-        let Some(entry) = self.cpus.get_mut(&cpu) else {
+        let Some(entry) = self.cpus.get_mut(cpu) else {
             return;
         };
         let current = entry.current;
@@ -287,7 +287,7 @@ impl History {
     pub(super) fn leave_cpu<O: Observer>(&mut self, cpu: u32, id: TaskId, observer: &mut O) {
         let seen = self
             .cpus
-            .get(&cpu)
+            .get(cpu)
             .filter(|entry| entry.current == Doing::Task(id))
             .map(|entry| entry.seen);
         if let Some(seen) = seen {

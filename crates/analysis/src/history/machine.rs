@@ -1,8 +1,7 @@
 //! The history: tasks, CPUs and the way of an event through them.
 
-use std::collections::{BTreeMap, HashMap};
-
-use schedlab_trace::{Pid, PrevState};
+use rustc_hash::FxHashMap;
+use schedlab_trace::{PerCpu, Pid, PrevState};
 
 use super::state::{Cpu, Doing, Run, Sleep, Task, TaskId, TaskState, Wait, WaitCause};
 use super::step::{Named, Step, StepKind};
@@ -42,10 +41,10 @@ impl Default for HistoryOptions {
 pub struct History {
     pub(super) tasks: Vec<Task>,
     /// The living task of each pid. Only looked up, never walked, so its order does not matter.
-    pub(super) by_pid: HashMap<Pid, TaskId>,
-    pub(super) cpus: BTreeMap<u32, Cpu>,
+    pub(super) by_pid: FxHashMap<Pid, TaskId>,
+    pub(super) cpus: PerCpu<Cpu>,
     pub(super) policy: WakeupPolicy,
-    queues: BTreeMap<u32, Vec<TaskId>>,
+    queues: PerCpu<Vec<TaskId>>,
     first: Option<u64>,
     last: u64,
 }
@@ -85,18 +84,18 @@ impl History {
     /// While an observer is told of a switch's changes, this still is the task that leaves.
     #[must_use]
     pub fn cpu(&self, cpu: u32) -> Option<(Doing, u64)> {
-        self.cpus.get(&cpu).map(|c| (c.current, c.since))
+        self.cpus.get(cpu).map(|c| (c.current, c.since))
     }
 
     /// All CPUs that recorded an event, by number.
     pub fn cpus(&self) -> impl Iterator<Item = (u32, Doing)> {
-        self.cpus.iter().map(|(&cpu, c)| (cpu, c.current))
+        self.cpus.iter().map(|(cpu, c)| (cpu, c.current))
     }
 
     /// The tasks that wait on a CPU's queue or are being woken to it, in no order that matters.
     #[must_use]
     pub fn queue(&self, cpu: u32) -> &[TaskId] {
-        self.queues.get(&cpu).map_or(&[], Vec::as_slice)
+        self.queues.get(cpu).map_or(&[], Vec::as_slice)
     }
 
     /// Time of the earliest event, ns; `None` without events.
@@ -179,7 +178,7 @@ impl History {
 
     /// Closes the spans of all CPUs at the time of the last event. What tasks are doing stays open.
     pub fn close_all<O: Observer>(&mut self, observer: &mut O) {
-        let numbers: Vec<u32> = self.cpus.keys().copied().collect();
+        let numbers: Vec<u32> = self.cpus.iter().map(|(cpu, _)| cpu).collect();
         for cpu in numbers {
             self.close(self.last, cpu, observer);
         }
@@ -217,7 +216,7 @@ impl History {
             None => self.new_task(ts, named, TaskState::Unknown, observer),
         };
         let task = &mut self.tasks[id.0];
-        if !named.comm.as_bytes().is_empty() {
+        if !named.comm.is_empty() {
             task.comm = named.comm;
         }
         task.prio = named.prio.or(task.prio);
@@ -303,14 +302,14 @@ impl History {
         let place = task.queue_place;
         let (old, new) = (from.wait().map(|w| w.cpu), to.wait().map(|w| w.cpu));
         if old != new {
-            if let Some(queue) = old.and_then(|cpu| self.queues.get_mut(&cpu)) {
+            if let Some(queue) = old.and_then(|cpu| self.queues.get_mut(cpu)) {
                 queue.swap_remove(place);
                 if let Some(moved) = queue.get(place) {
                     self.tasks[moved.0].queue_place = place;
                 }
             }
             if let Some(cpu) = new {
-                let queue = self.queues.entry(cpu).or_default();
+                let queue = self.queues.of(cpu, Vec::new);
                 self.tasks[id.0].queue_place = queue.len();
                 queue.push(id);
             }
@@ -388,7 +387,7 @@ impl History {
             self.set(ts, id, TaskState::Running(run), observer);
             self.tasks[id.0].last_cpu = Some(cpu);
         }
-        if let Some(entry) = self.cpus.get_mut(&cpu) {
+        if let Some(entry) = self.cpus.get_mut(cpu) {
             entry.current = id.map_or(Doing::Idle, Doing::Task);
             entry.since = ts;
             entry.guess = None;

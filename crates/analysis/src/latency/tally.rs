@@ -1,8 +1,6 @@
 //! The sums of the table, taken from a history.
 
-use std::collections::BTreeMap;
-
-use schedlab_trace::{Event, PrevState};
+use schedlab_trace::{Event, PerCpu, PrevState};
 
 use super::report::{CpuTime, DelayStats, LatencyReport, Summary, TaskLatency};
 use super::{LatencyOptions, WakeStart};
@@ -83,7 +81,7 @@ struct Sums {
 #[derive(Debug, Default)]
 pub struct LatencyTally {
     tasks: PerTask<Sums>,
-    cpus: BTreeMap<u32, CpuTime>,
+    cpus: PerCpu<CpuTime>,
     summary: Summary,
     anomalies: Anomalies,
     doubtful: bool,
@@ -102,7 +100,7 @@ impl LatencyTally {
     }
 
     fn cpu(&mut self, cpu: u32) -> &mut CpuTime {
-        self.cpus.entry(cpu).or_insert(CpuTime {
+        self.cpus.of(cpu, || CpuTime {
             cpu,
             ..CpuTime::default()
         })

@@ -1,6 +1,6 @@
 //! The events known by meaning: fields looked up once, read without text.
 
-use schedlab_tracefmt::{Endian, EventFormat, Field};
+use schedlab_tracefmt::{Endian, EventFormat, Field, FieldKind};
 
 use super::Context;
 use super::state::StateTable;
@@ -208,9 +208,16 @@ impl At<'_> {
 
     #[inline]
     fn comm(&mut self, field: &Field) -> Option<Comm> {
-        let name = field.read_str(self.payload, self.endian)?;
-        self.cut += u64::from(name.len() > 15);
-        Some(Comm::from_bytes(name))
+        if !matches!(field.kind(), FieldKind::Array { .. }) || field.size() != 16 {
+            let name = field.read_str(self.payload, self.endian)?;
+            self.cut += u64::from(name.len() > 15);
+            return Some(Comm::from_bytes(name));
+        }
+        // The only shape that kernels have had so far (TASK_COMM_LEN).
+        let bytes = field.read_bytes(self.payload, self.endian)?;
+        let name = Comm::from_bytes(bytes);
+        self.cut += u64::from(bytes.last() != Some(&0) && name.as_bytes().len() == 15);
+        Some(name)
     }
 
     #[inline]

@@ -147,6 +147,7 @@ impl<R: Read> PerfDataReader<R> {
     }
 
     /// The next event among the records that are ready.
+    #[inline]
     fn next_ready(&mut self) -> Option<Event> {
         while let Some((held, bytes)) = self.rounds.pop() {
             match held.what {
@@ -555,5 +556,19 @@ impl<R: Read> Reader for PerfDataReader<R> {
             ready.decoder.report(&mut report);
         }
         report
+    }
+
+    fn read_batch(&mut self, events: &mut Vec<Event>, limit: usize) -> Result<bool, ReadError> {
+        while events.len() < limit && !self.done {
+            if let Some(event) = self.next_ready() {
+                events.push(event);
+            } else if self.ended {
+                self.done = true;
+                self.at_end()?;
+            } else {
+                self.read_on();
+            }
+        }
+        Ok(!self.done)
     }
 }

@@ -1,11 +1,13 @@
 //! Reading: the trait, the report, and opening a file of unknown format.
 
+mod ahead;
 mod error;
 mod lines;
 mod open;
 mod report;
 mod seekable;
 
+pub use ahead::Ahead;
 pub use error::ReadError;
 pub(crate) use lines::{LineEnd, Lines};
 pub use open::{decoder, open, open_stream};
@@ -25,4 +27,19 @@ pub trait Reader: Iterator<Item = Result<Event, ReadError>> {
 
     /// The account so far; complete once the iterator has returned `None` or an error.
     fn report(&self) -> ReadReport;
+
+    /// Adds events behind `events` until there are `limit` of them; `false` at the end of the source. The same events as those of the
+    /// iterator, with less moving about.
+    ///
+    /// # Errors
+    /// As the iterator; the events before the error are added.
+    fn read_batch(&mut self, events: &mut Vec<Event>, limit: usize) -> Result<bool, ReadError> {
+        while events.len() < limit {
+            match self.next() {
+                Some(event) => events.push(event?),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::PerCpu;
 use crate::format::excerpt;
 use crate::{Event, EventKind};
 
@@ -339,9 +340,7 @@ pub(crate) struct Tally {
     known: [u64; EventKind::KNOWN.len()],
     others: BTreeMap<String, u64>,
     unparsed: BTreeMap<UnparsedReason, UnparsedCount>,
-    cpus: BTreeMap<u32, CpuReport>,
-    /// Counts of the CPU of the last event, not yet in `cpus`.
-    last_cpu: Option<CpuReport>,
+    cpus: PerCpu<CpuReport>,
 }
 
 impl Tally {
@@ -468,19 +467,11 @@ impl Tally {
         }
     }
 
-    /// The entry of a CPU; neighbouring events mostly share theirs, so the last one is kept at hand.
     fn cpu(&mut self, cpu: u32) -> &mut CpuReport {
-        if self.last_cpu.is_none_or(|last| last.cpu != cpu) {
-            if let Some(last) = self.last_cpu.take() {
-                self.cpus.insert(last.cpu, last);
-            }
-            let fresh = CpuReport {
-                cpu,
-                ..CpuReport::default()
-            };
-            self.last_cpu = Some(self.cpus.get(&cpu).copied().unwrap_or(fresh));
-        }
-        self.last_cpu.get_or_insert_default()
+        self.cpus.of(cpu, || CpuReport {
+            cpu,
+            ..CpuReport::default()
+        })
     }
 
     /// The report as of now.
@@ -494,11 +485,7 @@ impl Tally {
             }
         }
         report.unparsed = self.unparsed.values().cloned().collect();
-        let mut cpus = self.cpus.clone();
-        if let Some(last) = self.last_cpu {
-            cpus.insert(last.cpu, last);
-        }
-        report.cpus = cpus.into_values().collect();
+        report.cpus = self.cpus.iter().map(|(_, &cpu)| cpu).collect();
         report
     }
 }

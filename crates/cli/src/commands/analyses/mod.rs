@@ -12,7 +12,7 @@ use schedlab_analysis::history::{History, HistoryOptions, Observer, Ordered, Wak
 use schedlab_analysis::latency::WakeStart;
 use schedlab_analysis::table::Report;
 use schedlab_analysis::{GroupBy, TaskFilter};
-use schedlab_trace::{ReadReport, Reader};
+use schedlab_trace::{Ahead, ReadReport, Reader};
 
 pub(crate) use lines::{map, timehist};
 pub(crate) use tables::{antagonists, migrations, preempted, runq};
@@ -40,7 +40,7 @@ pub(crate) struct Followed<O> {
 /// Gives all events of a trace to an observer, until `enough` says so.
 pub(crate) fn follow<O: Observer>(
     args: &TraceArgs,
-    mut reader: Box<dyn Reader + Send>,
+    reader: Box<dyn Reader + Send>,
     observer: O,
     enough: impl Fn(&O) -> bool,
 ) -> Result<Followed<O>> {
@@ -50,10 +50,13 @@ pub(crate) fn follow<O: Observer>(
     };
     let mut ordered = Ordered::new(options, (observer, Anomalies::default()));
     let ticker = progress::spinner("reading");
-    let mut events = 0u64;
-    for event in &mut reader {
-        ordered.push(&event?);
-        events += 1;
+    let mut events = 0;
+    let mut reader = Ahead::new(reader).context("a thread to read with")?;
+    while let Some(batch) = reader.batch()? {
+        for event in batch {
+            ordered.push(event);
+        }
+        events += batch.len() as u64;
         if events.is_multiple_of(65_536) {
             ticker.set_position(events);
             if enough(&ordered.observer().0) {
@@ -74,7 +77,7 @@ pub(crate) fn follow<O: Observer>(
         history,
         observer,
         anomalies,
-        read: reader.report(),
+        read: reader.report().clone(),
     })
 }
 
