@@ -93,6 +93,30 @@ fn run_as_json_conserves_time() {
 }
 
 #[test]
+fn run_says_how_long_a_cpu_idled_while_a_task_waited() {
+    let dir = tempfile::tempdir().expect("dir");
+    let text = "machine = \"flat-2\"\nduration = \"20ms\"\ncosts = \"zero\"\n\
+        [[task]]\nname = \"h\"\nkind = \"hog\"\n\
+        [[task]]\nname = \"rt\"\nstart = \"10.2ms\"\npolicy = \"fifo\"\nrt_priority = 50\ncpus = \"0\"\n\
+        program = [\"run 500us\"]\n";
+    let file = write(dir.path(), "rt.toml", text);
+    let o = schedlab(&["run", &file]);
+    assert!(o.status.success(), "{}", stderr(&o));
+    let line = "0.000500 core-seconds idle while a task waited elsewhere, longest 0.500 ms at 0.010200 s, 1 times";
+    assert!(stdout(&o).contains(line), "{}", stdout(&o));
+    let o = schedlab(&["run", &file, "--json"]);
+    let v: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON");
+    let w = &v["work_conservation"];
+    assert_eq!(w["idle_while_waiting_ns"], 500_000);
+    assert_eq!(w["longest_at_ns"], 10_200_000);
+    // One CPU alone has nothing to take from.
+    let one = write(dir.path(), "two.toml", TWO_HOGS);
+    let text = stdout(&schedlab(&["run", &one]));
+    let line = "  0.000000 core-seconds idle while a task waited elsewhere\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn traces_are_written_whole_and_read_back() {
     let dir = tempfile::tempdir().expect("dir");
     let file = write(dir.path(), "two.toml", TWO_HOGS);

@@ -474,6 +474,7 @@ impl<S: Sink> Sim<S> {
             .request_resched(CpuId(cpu), Resched::Full, Reason::Other, &mut self.notes);
         // Its own idle loop looks at the request.
         self.cpus[cpu as usize].ipi_pending = true;
+        self.watch(cpu);
         self.agenda
             .push(now, Rank::Interrupt, cpu, Happening::Interrupt);
     }

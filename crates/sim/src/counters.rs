@@ -3,7 +3,7 @@
 use schedlab_trace::event::PrevState;
 
 use crate::engine::{Sim, Sink};
-use crate::state::Life;
+use crate::state::{ClassOf, Life};
 
 /// Statistics of a run queue, as the `cpu` lines of `/proc/schedstat` have them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,6 +41,8 @@ pub struct SchedInfo {
     pub sum_block: u64,
     /// Since when it sleeps, and whether it can be interrupted.
     pub(crate) asleep: Option<(u64, bool)>,
+    /// It waits, is a fair task and may run on every CPU.
+    pub(crate) free_waiter: bool,
     /// Since when it waits, ns.
     pub(crate) last_queued: Option<u64>,
     /// When it began to run last, ns.
@@ -50,8 +52,16 @@ pub struct SchedInfo {
 impl<S: Sink> Sim<S> {
     /// A task has come to wait, unless it does already.
     pub(crate) fn info_enqueue(&mut self, t: u32, now: u64) {
-        let info = &mut self.tasks[t as usize].info;
-        info.last_queued.get_or_insert(now);
+        let task = &mut self.tasks[t as usize];
+        let free = task.class == ClassOf::Fair && !task.restricted;
+        let info = &mut task.info;
+        if info.last_queued.is_none() {
+            info.last_queued = Some(now);
+            info.free_waiter = free;
+            if free {
+                self.watch.waits(true);
+            }
+        }
         if let Some((since, interruptible)) = info.asleep.take() {
             info.sum_sleep += now - since;
             if !interruptible {
@@ -66,6 +76,9 @@ impl<S: Sink> Sim<S> {
         let Some(since) = info.last_queued.take() else {
             return;
         };
+        if std::mem::take(&mut info.free_waiter) {
+            self.watch.waits(false);
+        }
         let waited = now - since;
         info.run_delay += waited;
         info.max_run_delay = info.max_run_delay.max(waited);

@@ -12,6 +12,7 @@ use schedlab_trace::event::{Comm, CpuFlags, Event, EventKind, TaskRef};
 
 use crate::code::Code;
 use crate::config::{LONGEST_RUN, PreemptModel, SimConfig, SimError};
+use crate::conservation::Watch;
 use crate::core_sched::{CoreSched, CoreTask};
 use crate::counters::{RqStats, SchedInfo};
 use crate::order::{Agenda, Next, Rank};
@@ -146,6 +147,8 @@ pub struct Sim<S: Sink> {
     pub(crate) idle: CpuSet,
     /// Runnable fair tasks by CPU, close together for searches.
     pub(crate) runnable: Vec<u32>,
+    /// Idle CPUs beside waiting tasks.
+    pub(crate) watch: Watch,
     /// CPUs with real-time tasks beside the running one.
     pub(crate) rt_overloaded: u32,
     pub(crate) alive: u32,
@@ -281,6 +284,7 @@ impl<S: Sink> Sim<S> {
             class,
             idle: CpuSet::all(n),
             runnable: vec![0; n],
+            watch: Watch::new(n),
             rt_overloaded: 0,
             notes,
             tasks: Vec::new(),
@@ -443,6 +447,7 @@ impl<S: Sink> Sim<S> {
                 look = look.saturating_add(every.0.max(1));
             }
             now = time;
+            self.watch.pass(now);
             self.notes.local = cpu;
             match event {
                 Next::Event(event) => self.happen(cpu, now, event)?,
@@ -453,6 +458,7 @@ impl<S: Sink> Sim<S> {
             }
             self.interrupt_others(now)?;
             self.emit_state(now);
+            self.watch.look();
             if self.checks {
                 self.verify(cpu)?;
             }
@@ -488,8 +494,9 @@ impl<S: Sink> Sim<S> {
         self.finish(end, ended, starved && !ended)
     }
 
-    fn finish(self, end: u64, ended: bool, deadlock: bool) -> Result<RunResult, SimError> {
+    fn finish(mut self, end: u64, ended: bool, deadlock: bool) -> Result<RunResult, SimError> {
         self.verify_end(end)?;
+        let conservation = self.watch.finish(end);
         let resched = self
             .notes
             .reasons
@@ -531,6 +538,7 @@ impl<S: Sink> Sim<S> {
                 })
                 .collect(),
             resched,
+            conservation,
             core: self.core_sched.map_or_else(Default::default, |c| c.stats),
         })
     }
@@ -574,6 +582,7 @@ impl<S: Sink> Sim<S> {
             }
             Happening::Interrupt => {
                 self.cpus[cpu as usize].ipi_pending = false;
+                self.watch(cpu);
                 self.account(cpu, now);
                 self.irq_exit(cpu, now)?;
             }
@@ -759,9 +768,10 @@ impl<S: Sink> Sim<S> {
         }
     }
 
-    /// Notes the number of runnable fair tasks of a CPU.
+    /// Notes the number of runnable fair tasks of a CPU, and whether it is idle.
     pub(crate) fn count(&mut self, cpu: u32) {
         self.runnable[cpu as usize] = self.class.h_nr_runnable(CpuId(cpu));
+        self.watch(cpu);
     }
 
     fn count_all(&mut self) {
@@ -876,6 +886,7 @@ impl<S: Sink> Sim<S> {
                 self.irq_exit(cpu, now)?;
             } else if !self.cpus[cpu as usize].ipi_pending {
                 self.cpus[cpu as usize].ipi_pending = true;
+                self.watch(cpu);
                 let local = self.notes.local.min(self.cpus.len() as u32 - 1);
                 self.fact(local, "ipi_send_cpu", |_| {
                     format!("cpu={cpu} callsite=resched_curr callback=scheduler_ipi")

@@ -12,6 +12,7 @@
 //!               ├─ interp.rs: programs: run, sleep, channels, locks, fork, yield …
 //!               ├─ placement.rs: which CPU
 //!               ├─ core_sched.rs: what siblings of a core may run at once
+//!               ├─ conservation.rs: idle CPUs beside waiting tasks
 //!               └─ verify.rs: what must hold behind every event, and at the end
 //! ```
 //!
@@ -64,6 +65,7 @@
 
 mod code;
 mod config;
+mod conservation;
 mod core_sched;
 mod costs;
 mod counters;
@@ -85,6 +87,7 @@ mod state_log;
 mod verify;
 
 pub use config::{GroupSpec, PreemptModel, SimConfig, SimError};
+pub use conservation::WorkConservation;
 pub use core_sched::CoreStats;
 pub use costs::Costs;
 pub use counters::{RqStats, SchedInfo};

@@ -57,6 +57,8 @@ pub struct RunResult {
     pub switches: u64,
     /// Time by CPU; each sums to `end`.
     pub cpus: Vec<CpuTimes>,
+    /// Idle CPUs beside waiting tasks.
+    pub conservation: crate::conservation::WorkConservation,
     /// Tasks in order of creation.
     pub tasks: Vec<TaskResult>,
     /// Requests to reschedule.

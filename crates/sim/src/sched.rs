@@ -487,6 +487,7 @@ impl<S: Sink> Sim<S> {
             // Queued to the idle CPU, which activates it itself.
             self.tasks[t as usize].life = Life::Waking;
             self.cpus[cpu as usize].ipi_pending = true;
+            self.watch(cpu);
             let at = now + costs.ipi + costs.idle_exit;
             self.fact(local, "ipi_send_cpu", |_| {
                 format!("cpu={cpu} callsite=ttwu_queue_wakelist callback=sched_ttwu_pending")

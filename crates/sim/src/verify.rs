@@ -30,6 +30,9 @@ impl<S: Sink> Sim<S> {
         if self.idle.has(cpu) != c.curr.is_none() {
             return fault("the set of idle CPUs is wrong".into());
         }
+        if cfg!(debug_assertions) && !self.watch_is_true(cpu) {
+            return fault("what is noted of idle CPUs and waiting tasks is wrong".into());
+        }
         let Some(t) = c.curr else {
             if fair.is_some() {
                 return fault("the fair class has a current task, the CPU is idle".into());
@@ -78,6 +81,9 @@ impl<S: Sink> Sim<S> {
             }
             fair += self.clock(i as u32).0 - c.idle_clock - c.rt_clock;
             away += c.nr_switches - c.from_idle;
+        }
+        if cfg!(debug_assertions) && !self.waiting_is_true() {
+            return fault("the number of waiting tasks is wrong".into());
         }
         let charged: u64 = self
             .tasks

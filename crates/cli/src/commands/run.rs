@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use schedlab_analysis::latency::RenderOptions;
 use schedlab_fair::Ns;
 use schedlab_scenario::{Overrides, RunOptions, RunOutcome, Scenario, parse_time};
-use schedlab_sim::Snapshot;
+use schedlab_sim::{Snapshot, WorkConservation};
 use schedlab_trace::ReadReport;
 
 use crate::args::RunArgs;
@@ -141,6 +141,7 @@ fn text(args: &RunArgs, s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> Stri
         ..RenderOptions::default()
     }));
     out.push_str(&latency::summary(&o.latency.summary));
+    out.push_str(&conservation(&o.result.conservation));
     if let Some(t) = &o.output {
         out.push('\n');
         out.push_str(t);
@@ -161,6 +162,25 @@ fn text(args: &RunArgs, s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> Stri
             o.result.events as f64 / wall.max(1e-9)
         ));
     }
+    out
+}
+
+/// Idle CPUs beside waiting tasks, in a line.
+fn conservation(w: &WorkConservation) -> String {
+    let seconds = |ns: Ns| ns.0 as f64 / 1e9;
+    let mut out = format!(
+        "  {:.6} core-seconds idle while a task waited elsewhere",
+        seconds(w.idle_while_waiting)
+    );
+    if w.violations > 0 {
+        out.push_str(&format!(
+            ", longest {:.3} ms at {:.6} s, {} times",
+            w.longest.0 as f64 / 1e6,
+            seconds(w.longest_at),
+            w.violations
+        ));
+    }
+    out.push('\n');
     out
 }
 
@@ -219,6 +239,12 @@ fn json(s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> serde_json::Value {
         "figures": figures,
         "tasks": tasks,
         "cpus": cpus,
+        "work_conservation": {
+            "idle_while_waiting_ns": o.result.conservation.idle_while_waiting.0,
+            "longest_ns": o.result.conservation.longest.0,
+            "longest_at_ns": o.result.conservation.longest_at.0,
+            "violations": o.result.conservation.violations,
+        },
         "latency": latency::to_value(&o.latency),
     });
     if let (Some(wall), Some(map)) = (wall, value.as_object_mut()) {
