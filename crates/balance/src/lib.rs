@@ -15,6 +15,7 @@
 //! | `groups.rs` | group types and the busiest group (12.7) |
 //! | `imbalance.rs` | whether there is an imbalance, its kind and amount (12.8) |
 //! | `detach.rs` | busiest queue, which tasks move, active balance (12.8 to 12.10) |
+//! | `shared_runq.rs` | SHARED_RUNQ: lists, shards, when a CPU pulls (13) |
 //!
 //! Rules are those of 6.12 as Debian ships it (6.12.117). Switches are those of [`schedlab_fair::Features`].
 
@@ -27,6 +28,7 @@ mod imbalance;
 mod newidle;
 mod periodic;
 mod queue;
+mod shared_runq;
 mod slow;
 mod view;
 mod wake;
@@ -47,6 +49,7 @@ pub use periodic::{
     Outcome, after_balance, balance_interval, idle_scan_limit, max_interval_jiffies, should_balance,
 };
 pub use queue::{QueueTarget, queues_remotely};
+pub use shared_runq::{Popped, PullRule, SHARED_RUNQ_SHARD_SZ, SharedRunq};
 pub use slow::{Shallow, find_dst_cpu};
 pub use view::{Cpus, IdleTest, Load};
 pub use wake::{Placement, Rules, Step, Wakee, WakeeFlips, Waker, select_task_rq};

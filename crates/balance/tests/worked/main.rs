@@ -1,7 +1,8 @@
-//! The worked examples of the reference (sections 11 and 12), and a table for each rule.
+//! The worked examples of the reference (sections 11 to 13), and a table for each rule.
 
 mod balancing;
 mod machine;
 mod newidle;
+mod shared_runq;
 mod slow;
 mod wakeup;
