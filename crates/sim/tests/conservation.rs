@@ -62,6 +62,9 @@ fn a_wait_that_no_idle_cpu_could_end_is_none() {
     bound.tasks[0].affinity = vec![0];
     assert_eq!(of(bound), NONE, "the task may not leave its CPU");
     assert_eq!(of(preempted(2, 1, &[])), NONE, "nobody waits");
+    let mut leaving_idle = preempted(2, 1, &[]);
+    leaving_idle.costs.idle_exit = 5_000;
+    assert_eq!(of(leaving_idle), NONE, "its own CPU is about to run it");
 }
 
 #[test]

@@ -128,6 +128,12 @@ fn a_cpu_begins_at_its_own_shard() {
     assert!(lists.remove(0, 2) && !lists.remove(0, 2));
     assert_eq!(lists.pick(7, |_| true), (Some(24), 1), "empty: no lock");
     assert_eq!(lists.pick(7, |_| true), (None, 0));
+    // CPU 5 has shard 2; then come 0 and 1.
+    for (cpu, task) in [(2, 12), (0, 1), (4, 24)] {
+        lists.push(cpu, task);
+    }
+    let order: Vec<_> = (0..3).map(|_| lists.pick(5, |_| true).0).collect();
+    assert_eq!(order, [Some(24), Some(1), Some(12)]);
     lists.push(3, 5);
     lists.drain();
     assert_eq!(lists.pick(3, |_| true), (None, 0));
