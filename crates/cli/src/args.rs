@@ -1,6 +1,7 @@
 //! What the user may type.
 
 mod analyses;
+mod comparing;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ pub(crate) use analyses::{
     AntagonistsArgs, LatencyArgs, MapArgs, MigrationsArgs, PreemptedArgs, RowArgs, RunqArgs,
     TimehistArgs, TraceArgs, WakeupChoice,
 };
+pub(crate) use comparing::{CompareArgs, Format};
 
 /// A laboratory for the Linux fair scheduler: does this change help or hurt, where, how surely, and why?
 #[derive(Parser, Debug)]
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run several variants of a scenario with several seeds each, and compare them.
     Study(StudyArgs),
+    /// Compare results: tables as the lists print them, and what may be concluded.
+    Compare(CompareArgs),
     /// Print run time and scheduling delays per task, as perf sched latency.
     Latency(LatencyArgs),
     /// Print every switch with how long the task had waited and run, as perf sched timehist.

@@ -86,6 +86,8 @@ pub struct MetricComparison {
     pub metric: Metric,
     /// The base's numbers.
     pub base: Summary,
+    /// The base's runs one by one, in run order; null for a run without a value.
+    pub base_values: Vec<Option<f64>>,
     /// The others, in their order.
     pub others: Vec<Difference>,
 }
@@ -98,6 +100,8 @@ pub struct Difference {
     /// Its numbers.
     #[serde(flatten)]
     pub summary: Summary,
+    /// Its runs one by one, in run order; null for a run without a value.
+    pub values: Vec<Option<f64>>,
     /// Difference of the means, in the metric's unit; absent when a side has no
     /// value.
     pub change: Option<f64>,
@@ -146,6 +150,7 @@ pub fn compare(set: &ResultSet, options: &CompareOptions) -> Result<Comparison, 
         MetricComparison {
             metric: metric.clone(),
             base: base_summary,
+            base_values: values(base, metric),
             others,
         }
     });
@@ -205,6 +210,7 @@ fn difference(
     Difference {
         variant: other.name().to_owned(),
         summary,
+        values: values(other, metric),
         change,
         change_percent: change.and_then(percent),
         interval_percent: interval
@@ -213,4 +219,9 @@ fn difference(
         verdict,
         because,
     }
+}
+
+fn values(variant: &Variant, metric: &Metric) -> Vec<Option<f64>> {
+    let key = metric.key.as_str();
+    variant.runs().iter().map(|run| run.value(key)).collect()
 }

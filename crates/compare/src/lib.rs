@@ -8,11 +8,13 @@
 //! * [`results`]: a [`ResultSet`] holds variants in order, each with its runs.
 //!   **The run is the unit of replication**: one run gives one number per
 //!   metric, whatever it averaged inside.
+//! * [`merge`]: several stored results side by side.
 //! * [`samples`], [`stats`] and [`welch`]: the numbers of one metric in one
 //!   variant, what describes them, and the interval of a difference.
 //! * [`mod@compare`] and [`verdict`]: every metric of every variant against the
 //!   base, with what may be concluded, as JSON.
 //! * [`lkp`] and [`normalized`]: the two tables that scheduler threads print.
+//! * [`formats`]: Markdown, CSV and others of the same comparison.
 //! * [`published`]: tables of figures printed elsewhere, read back and
 //!   recomputed.
 //! * [`table`]: plain aligned text, for everything that has no layout of its own.
@@ -39,7 +41,9 @@
 //! ```
 
 pub mod compare;
+pub mod formats;
 pub mod lkp;
+pub mod merge;
 pub mod metric;
 pub mod normalized;
 pub mod published;

@@ -135,6 +135,11 @@ fn a_comparison_as_json() {
           "n": 3,
           "stddev": 1.0
         },
+        "base_values": [
+          99.0,
+          100.0,
+          101.0
+        ],
         "direction": "better_high",
         "key": "hackbench.throughput",
         "kind": "value",
@@ -162,6 +167,11 @@ fn a_comparison_as_json() {
             "missing": 0,
             "n": 3,
             "stddev": 1.0,
+            "values": [
+              87.0,
+              88.0,
+              86.0
+            ],
             "variant": "patched",
             "verdict": "worse"
           }

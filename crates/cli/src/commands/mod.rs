@@ -3,6 +3,7 @@
 mod analyses;
 mod check;
 mod check_smp;
+mod compare;
 mod convert;
 mod explain;
 mod info;
@@ -12,6 +13,7 @@ mod list;
 mod machine;
 mod profiles;
 mod replay;
+mod results;
 mod run;
 mod study;
 
@@ -27,6 +29,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Study(args) => study::study(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Latency(args) => latency::latency(&args),
         Command::Timehist(args) => analyses::timehist(&args),
         Command::Map(args) => analyses::map(&args),

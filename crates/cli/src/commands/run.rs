@@ -197,7 +197,11 @@ fn json(s: &Scenario, o: &RunOutcome, wall: Option<f64>) -> serde_json::Value {
     let figures: Vec<_> = o
         .figures
         .iter()
-        .map(|f| serde_json::json!({"name": f.name, "value": f.value, "unit": f.unit}))
+        .map(|f| {
+            serde_json::json!({
+                "name": f.name, "value": f.value, "unit": f.unit, "direction": f.direction, "role": f.role,
+            })
+        })
         .collect();
     let tasks: Vec<_> = o
         .result

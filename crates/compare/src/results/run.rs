@@ -117,6 +117,17 @@ impl Variant {
         self
     }
 
+    /// The same under another name; its subject and head go with the old one.
+    #[must_use]
+    pub fn renamed(&self, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            head: None,
+            runs: self.runs.clone(),
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
