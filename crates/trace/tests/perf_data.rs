@@ -5,7 +5,7 @@ use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
 use schedlab_trace::{
-    Event, Format, PerfDataOptions, PerfDataWriter, PerfScriptWriter, ReadError, ReadReport,
+    Comm, Event, Format, PerfDataOptions, PerfDataWriter, PerfScriptWriter, ReadError, ReadReport,
     Reader, TimeDigits, TraceWriter, open, open_stream,
 };
 
@@ -245,4 +245,202 @@ fn lengths_that_lie_are_refused_without_taking_memory() {
             assert!(error.contains("expected"), "{at}: {error}");
         }
     }
+}
+
+/// A file of our own writer as a big-endian machine would have written it: every number turned around, and the flags of the attributes
+/// from the highest bit on, as bit fields lie there.
+struct Turning {
+    file: Vec<u8>,
+    at: usize,
+}
+
+impl Turning {
+    /// Turns the next number of so many bytes; its value.
+    fn number(&mut self, size: usize) -> usize {
+        let bytes = &mut self.file[self.at..self.at + size];
+        let value = bytes.iter().rev().fold(0, |n, &b| n << 8 | usize::from(b));
+        bytes.reverse();
+        self.at += size;
+        value
+    }
+
+    fn numbers(&mut self, sizes: &[usize]) {
+        for &size in sizes {
+            self.number(size);
+        }
+    }
+
+    fn attr(&mut self) {
+        self.numbers(&[4, 4, 8, 8, 8, 8]);
+        for byte in &mut self.file[self.at..self.at + 8] {
+            *byte = byte.reverse_bits();
+        }
+        self.at += 128 - 40;
+    }
+
+    fn text(&mut self) -> String {
+        let size = self.number(8);
+        let text = String::from_utf8(self.file[self.at..self.at + size].to_vec()).unwrap();
+        self.at += size;
+        text
+    }
+}
+
+/// Offset and size of the numbers of a payload, by the event's number.
+type Numbers = std::collections::HashMap<usize, Vec<(usize, usize)>>;
+
+/// The tracing data at a place, turned around; what payloads look like.
+fn turn_formats(it: &mut Turning, place: usize) -> Numbers {
+    it.at = place + b"\x17\x08\x44tracing0.6\0".len();
+    it.file[it.at] = 1;
+    it.at += 2;
+    it.number(4);
+    for name in ["header_page\0", "header_event\0"] {
+        it.at += name.len();
+        it.text();
+    }
+    assert_eq!((it.number(4), it.number(4)), (0, 1));
+    it.at += "sched\0".len();
+    let mut numbers = Numbers::new();
+    for _ in 0..it.number(4) {
+        let format = it.text();
+        let value = |line: &str, key: &str| -> usize {
+            let (_, rest) = line.split_once(key).unwrap();
+            rest.split(';').next().unwrap().trim().parse().unwrap()
+        };
+        let id = format.lines().find(|l| l.starts_with("ID:")).unwrap();
+        let fields = format.lines().filter(|l| l.contains("field:"));
+        let fields = fields.filter(|l| !l.contains("[16]"));
+        let places = fields.map(|l| (value(l, "offset:"), value(l, "size:")));
+        numbers.insert(value(id, "ID:"), places.collect());
+    }
+    it.numbers(&[4, 4, 8]);
+    numbers
+}
+
+fn big_endian(file: Vec<u8>) -> Vec<u8> {
+    let mut it = Turning { file, at: 8 };
+    it.file[..8].reverse();
+    let header: Vec<usize> = (0..12).map(|_| it.number(8)).collect();
+    let (data, size) = (header[4], header[5]);
+    it.numbers(&[8; 9]);
+    while it.at < data {
+        it.attr();
+        it.numbers(&[8, 8]);
+    }
+    let table = data + size;
+    it.at = table;
+    let sections: Vec<usize> = (0..4)
+        .map(|_| {
+            let place = it.number(8);
+            it.number(8);
+            place
+        })
+        .collect();
+    let numbers = turn_formats(&mut it, sections[0]);
+    it.at = sections[1];
+    it.number(4);
+    it.at = sections[2];
+    it.numbers(&[4, 4]);
+    it.at = sections[3];
+    let events = it.number(4);
+    it.number(4);
+    for _ in 0..events {
+        it.attr();
+        it.number(4);
+        let name = it.number(4);
+        it.at += name;
+        it.number(8);
+    }
+    it.at = data;
+    while it.at < table {
+        let start = it.at;
+        let kind = it.number(4);
+        it.number(2);
+        let size = it.number(2);
+        match kind {
+            // SAMPLE: id, ip, pid and tid, time, cpu and nothing, period, size of the payload.
+            9 => {
+                it.numbers(&[8, 8, 4, 4, 8, 4, 4, 8, 4]);
+                let payload = it.at;
+                let id = usize::from(it.file[payload]) | usize::from(it.file[payload + 1]) << 8;
+                for &(offset, size) in &numbers[&id] {
+                    it.at = payload + offset;
+                    it.number(size);
+                }
+            }
+            // COMM: pid, tid, name; pid, tid, time, cpu and nothing, id.
+            3 => {
+                it.numbers(&[4, 4]);
+                it.at = start + size - 32;
+                it.numbers(&[4, 4, 8, 4, 4, 8]);
+            }
+            _ => assert_eq!(size, 8),
+        }
+        it.at = start + size;
+    }
+    it.file
+}
+
+#[test]
+fn a_big_endian_file_tells_the_same() {
+    for name in ["sleepers", "forks"] {
+        let (mut events, _) = read(open(path(&format!("{name}.data.xz"))).unwrap());
+        // Tasks get new names midway: when, the end of a COMM record tells, if the attributes' flags say that it is there.
+        let half = events.len() / 2;
+        for event in events[half..]
+            .iter_mut()
+            .filter(|e| !e.comm.is_empty() && e.pid != 0)
+        {
+            event.comm = Comm::new("later");
+        }
+        for round in [0, 7, 1000] {
+            let file = written(&events, round);
+            let (little, _) = read(open_stream(Cursor::new(file.clone()), "little").unwrap());
+            let later = little.iter().position(|e| e.comm == Comm::new("later"));
+            assert!(later >= Some(half), "{later:?}");
+            let reader = open_stream(Cursor::new(big_endian(file)), "big").unwrap();
+            let (big, report) = read(reader);
+            assert_eq!(report.unparsed, [], "{name} {round}");
+            assert_eq!(big.len(), events.len());
+            for (big, little) in big.iter().zip(&little) {
+                assert_eq!(big, little, "{name} {round}");
+            }
+            assert_eq!(report.kernel_release.as_deref(), Some("6.12.0-schedlab"));
+            assert_eq!(report.cpus_declared, Some(2));
+        }
+    }
+}
+
+#[test]
+fn lost_events_are_counted_where_they_were_lost() {
+    let pipe = unpacked("pipe.data.xz");
+    let (events, report) = try_read(&pipe).unwrap();
+    assert_eq!((report.lost_events, report.lost_unknown), (0, 0));
+    // What the kernel puts in for events that found no room: type, misc, size; LOST has an id and a count, LOST_SAMPLES a
+    // count. Then, as these events were opened: pid, tid, time, cpu and nothing, id.
+    let lost = |kind: u32, words: &[u64], cpu: u32| -> Vec<u8> {
+        let size = 8 + 8 * words.len() as u16 + 32;
+        let mut out = [&kind.to_le_bytes()[..], &[0, 0], &size.to_le_bytes()].concat();
+        for word in words {
+            out.extend(word.to_le_bytes());
+        }
+        for word in [0, events[0].ts, u64::from(cpu), 0] {
+            out.extend(word.to_le_bytes());
+        }
+        out
+    };
+    let more = [
+        lost(2, &[77, 12], 0),
+        lost(2, &[77, 5], 1),
+        lost(13, &[3], 1),
+        // A CPU that cannot be: counted all the same.
+        lost(2, &[77, 1], 1 << 20),
+    ];
+    let (same, report) = try_read(&[&pipe[..], &more.concat()].concat()).unwrap();
+    assert_eq!(same, events);
+    assert_eq!((report.lost_events, report.lost_unknown), (21, 0));
+    let by_cpu: Vec<_> = report.cpus.iter().map(|c| (c.cpu, c.lost_events)).collect();
+    assert_eq!(by_cpu, [(0, 12), (1, 8)]);
+    assert_eq!(report.unparsed, []);
 }

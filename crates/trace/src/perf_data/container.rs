@@ -24,6 +24,8 @@ const METADATA_MAX: u64 = 32 << 20;
 const ATTR_BYTES: std::ops::RangeInclusive<u64> = 64..=4096;
 /// Offset of `read_format` in `struct perf_event_attr`.
 const ATTR_READ_FORMAT: usize = 32;
+/// Where the flags of `struct perf_event_attr` lie (`disabled` and so on).
+const ATTR_FLAGS: std::ops::Range<usize> = 40..48;
 /// Feature sections that are of use, apart from the tracing data.
 const FEATURES: [Feature; 3] = [Feature::OSRELEASE, Feature::NRCPUS, Feature::EVENT_DESC];
 
@@ -153,6 +155,10 @@ pub(super) fn read_file(source: &mut (impl Read + Seek)) -> Result<File, Bad> {
     }
     let mut checked = Checked::new(endian);
     checked.attrs = section(source, attrs.0, attrs.1, length)?;
+    // At least 64.
+    for attr in checked.attrs.chunks_mut(attr_size as usize) {
+        straighten_flags(attr, endian);
+    }
     checked.attr_size = attr_size;
 
     let mut tracing_data = None;
@@ -276,7 +282,9 @@ impl Checked {
                 .unsigned_at::<8>(body, ATTR_READ_FORMAT)
                 .unwrap_or(0),
         );
-        self.attr_records.push(body.to_vec());
+        let mut body = body.to_vec();
+        straighten_flags(&mut body, self.endian);
+        self.attr_records.push(body);
         Ok(())
     }
 
@@ -293,10 +301,10 @@ impl Checked {
         }
     }
 
-    fn add_feature(&mut self, feature: Feature, bytes: Vec<u8>) -> Result<(), Bad> {
+    fn add_feature(&mut self, feature: Feature, mut bytes: Vec<u8>) -> Result<(), Bad> {
         self.count(bytes.len())?;
         if feature == Feature::EVENT_DESC {
-            self.read_formats = check_event_desc(&bytes, self.endian)
+            self.read_formats = check_event_desc(&mut bytes, self.endian)
                 .ok_or_else(|| Bad::new(0, "a list of events", "one that contradicts itself"))?;
         }
         self.features.push((feature, bytes));
@@ -400,10 +408,24 @@ fn magic(endian: Endian) -> &'static [u8; 8] {
     }
 }
 
-/// Checks every length of the EVENT_DESC section against the bytes that are there; gives the events' `read_format`.
-fn check_event_desc(bytes: &[u8], endian: Endian) -> Option<Vec<u64>> {
-    let number = |at: usize| endian.unsigned_at::<4>(bytes, at).map(|n| n as usize);
-    let (events, attr_size) = (number(0)?, number(4)?);
+/// Puts the flags of an event's attributes where the library looks for them.
+///
+/// They are bit fields, which a big-endian compiler fills from the most significant bit on: the first flag is the highest bit of the
+/// first byte. The library reads a number and takes its lowest bit.
+fn straighten_flags(attr: &mut [u8], endian: Endian) {
+    if let (Endian::Big, Some(flags)) = (endian, attr.get_mut(ATTR_FLAGS)) {
+        flags.reverse();
+        for byte in flags {
+            *byte = byte.reverse_bits();
+        }
+    }
+}
+
+/// Checks every length of the EVENT_DESC section against the bytes that are there, and straightens the flags; gives the events'
+/// `read_format`.
+fn check_event_desc(bytes: &mut [u8], endian: Endian) -> Option<Vec<u64>> {
+    let number = |bytes: &[u8], at: usize| endian.unsigned_at::<4>(bytes, at).map(|n| n as usize);
+    let (events, attr_size) = (number(bytes, 0)?, number(bytes, 4)?);
     if !ATTR_BYTES.contains(&(attr_size as u64)) {
         return None;
     }
@@ -415,9 +437,10 @@ fn check_event_desc(bytes: &[u8], endian: Endian) -> Option<Vec<u64>> {
     let mut read_formats = Vec::new();
     for _ in 0..events {
         read_formats.push(endian.unsigned_at::<8>(bytes, at + ATTR_READ_FORMAT)?);
+        straighten_flags(bytes.get_mut(at..at + attr_size)?, endian);
         at += attr_size;
-        let ids = number(at)?;
-        let name = number(at + 4)?;
+        let ids = number(bytes, at)?;
+        let name = number(bytes, at + 4)?;
         at = at
             .checked_add(8)?
             .checked_add(name)?
