@@ -116,3 +116,15 @@ fn refusals() {
         "{missing}"
     );
 }
+
+#[test]
+fn a_directory_of_perf_threads_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("data"), b"PERFILE2\x68\0\0\0\0\0\0\0").unwrap();
+    std::fs::write(dir.path().join("data.0"), b"").unwrap();
+    let Err(error) = open(dir.path()) else {
+        panic!("it was opened");
+    };
+    let error = error.to_string();
+    assert!(error.contains("perf record --threads"), "{error}");
+}

@@ -27,6 +27,13 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Reader + Send>, ReadError>
     let path = path.as_ref();
     let name = path.display().to_string();
     if path.is_dir() {
+        if is_threads_directory(path) {
+            return Err(ReadError::Unknown {
+                file: name,
+                found: "a directory of perf record --threads, which is not read (record without --threads)"
+                    .to_owned(),
+            });
+        }
         return Ok(Box::new(RawPagesReader::open(path)?));
     }
     let file = File::open(path).map_err(|source| ReadError::Open {
@@ -34,6 +41,14 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Reader + Send>, ReadError>
         source,
     })?;
     open_file(file, &name)
+}
+
+/// `perf record --threads` makes a directory: the header in `data`, the records of each thread in `data.0` and so on.
+fn is_threads_directory(path: &Path) -> bool {
+    let mut head = [0; 8];
+    File::open(path.join("data"))
+        .and_then(|mut file| file.read_exact(&mut head))
+        .is_ok_and(|()| Format::detect(&head) == Some(Format::PerfData))
 }
 
 /// A plain file of a format that needs random access is read in place; all else is a stream.
