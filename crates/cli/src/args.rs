@@ -12,7 +12,7 @@ pub(crate) use analyses::{
     AntagonistsArgs, LatencyArgs, MapArgs, MigrationsArgs, PreemptedArgs, RowArgs, RunqArgs,
     TimehistArgs, TraceArgs, WakeupChoice,
 };
-pub(crate) use comparing::{CompareArgs, Format};
+pub(crate) use comparing::{CompareArgs, Format, IntervalChoice};
 
 /// A laboratory for the Linux fair scheduler: does this change help or hurt, where, how surely, and why?
 #[derive(Parser, Debug)]

@@ -26,7 +26,8 @@ pub const LEGEND_NORMALIZED: &str = "\
 /// What the columns of the Markdown table mean.
 pub const LEGEND_MARKDOWN: &str = "
 - *change*: change of the mean in percent of the base's mean; `[a, b]` is its confidence interval
-- *verdict*: better, worse, same (a change beyond the margin is ruled out), cannot tell (neither)
+- *verdict*: better, worse, changed (direction not known), same within the margin, appeared or disappeared (zero on
+  one side alone), setting (no metric), cannot tell with the runs a side that would tell in four of five cases
 - **bold**: a primary metric
 ";
 
@@ -34,7 +35,9 @@ pub const LEGEND_MARKDOWN: &str = "
 pub const LEGEND_FIELDS: &str = "\
   base_mean, mean, cv_percent: over runs; sample standard deviation
   change_percent, low_percent, high_percent: change of the mean and its interval, in percent of the base's mean
-  verdict: better, worse, same, cannot tell; because: the reason
+  p, p_adjusted: Welch's test, alone and after Benjamini-Hochberg; rank_p: Mann-Whitney; effect: Hedges' g
+  detectable_percent: smallest true difference that as many runs establish in four of five cases
+  verdict: better, worse, changed, same, appeared, disappeared, setting, cannot tell; because: the reason
 ";
 
 /// A table in Markdown: primary metrics, then side metrics with an established
@@ -67,7 +70,7 @@ pub fn markdown(comparison: &Comparison, all: bool) -> String {
                 escape(&other.variant),
                 with_cv(other.summary.mean, other.summary.cv_percent),
                 change(other),
-                other.verdict,
+                told(other, comparison.same_within_percent),
             ));
         }
     }
@@ -102,6 +105,12 @@ pub fn csv(comparison: &Comparison) -> String {
         "change_percent",
         "low_percent",
         "high_percent",
+        "p",
+        "p_adjusted",
+        "rank_p",
+        "effect",
+        "detectable_percent",
+        "runs_needed",
         "verdict",
         "because",
     ]);
@@ -132,6 +141,12 @@ pub fn csv(comparison: &Comparison) -> String {
                 &number(other.change_percent),
                 &number(other.interval_percent.map(|i| i[0])),
                 &number(other.interval_percent.map(|i| i[1])),
+                &number(other.p),
+                &number(other.p_adjusted),
+                &number(other.ranks.map(|r| r.p)),
+                &number(other.effect),
+                &number(other.detectable_percent),
+                &other.runs_needed.map_or(String::new(), |n| n.to_string()),
                 &other.verdict.to_string(),
                 &other.because.to_string(),
             ]);
@@ -188,11 +203,17 @@ pub fn normalized(comparison: &Comparison, all: bool) -> String {
 
 /// Whether a row is worth a line: a primary metric, or an established change.
 fn listed(row: &MetricComparison, all: bool) -> bool {
-    all || row.metric.role == Role::Primary
-        || row.others.iter().any(|o| {
-            matches!(o.verdict, Verdict::Better | Verdict::Worse)
-                || o.interval.as_ref().is_some_and(|i| i.excludes_zero())
-        })
+    all || row.metric.role == Role::Primary || row.others.iter().any(|o| o.verdict.is_change())
+}
+
+/// A verdict in words: with its margin, or the runs that would tell.
+#[must_use]
+pub fn told(other: &Difference, same_within_percent: f64) -> String {
+    match (other.verdict, other.runs_needed) {
+        (Verdict::Same, _) => format!("same within ±{same_within_percent} %"),
+        (Verdict::CannotTell, Some(n)) => format!("cannot tell ({n} runs would)"),
+        (verdict, _) => verdict.to_string(),
+    }
 }
 
 fn change(other: &Difference) -> String {

@@ -11,6 +11,8 @@
 //! * [`merge`]: several stored results side by side.
 //! * [`samples`], [`stats`] and [`welch`]: the numbers of one metric in one
 //!   variant, what describes them, and the interval of a difference.
+//! * [`evidence`]: rank test, effect size, power, many metrics, outliers, drift,
+//!   modes, the bootstrap.
 //! * [`mod@compare`] and [`verdict`]: every metric of every variant against the
 //!   base, with what may be concluded, as JSON.
 //! * [`lkp`] and [`normalized`]: the two tables that scheduler threads print.
@@ -41,6 +43,7 @@
 //! ```
 
 pub mod compare;
+pub mod evidence;
 pub mod formats;
 pub mod lkp;
 pub mod merge;
@@ -54,7 +57,7 @@ pub mod table;
 pub mod verdict;
 pub mod welch;
 
-pub use compare::{CompareError, CompareOptions, Comparison};
+pub use compare::{CompareError, CompareOptions, Comparison, IntervalKind};
 pub use metric::{Direction, Kind, Metric, MetricKey, Role};
 pub use results::{ResultSet, Run, SampleError, Variant};
 pub use samples::{Samples, Summary};

@@ -82,9 +82,37 @@ impl Interval {
 /// `None` for fewer than two samples on a side.
 #[must_use]
 pub fn welch(base: &[f64], other: &[f64], confidence: Confidence) -> Option<Interval> {
-    let base_part = stats::variance_sample(base)? / base.len() as f64;
-    let other_part = stats::variance_sample(other)? / other.len() as f64;
-    let difference = stats::mean(other)? - stats::mean(base)?;
+    let side = |values: &[f64]| {
+        Some(Moments {
+            mean: stats::mean(values)?,
+            variance: stats::variance_sample(values)?,
+            runs: values.len(),
+        })
+    };
+    welch_of_moments(side(base)?, side(other)?, confidence)
+}
+
+/// What a table prints of one side: enough for Welch's interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    /// Mean, in the metric's unit.
+    pub mean: f64,
+    /// Sample variance (divisor n - 1), in the unit's square.
+    pub variance: f64,
+    /// Runs.
+    pub runs: usize,
+}
+
+/// [`welch`] of a printed mean and spread, where the runs themselves are not at
+/// hand. `None` for fewer than two runs on a side.
+#[must_use]
+pub fn welch_of_moments(base: Moments, other: Moments, confidence: Confidence) -> Option<Interval> {
+    if base.runs < 2 || other.runs < 2 {
+        return None;
+    }
+    let base_part = base.variance / base.runs as f64;
+    let other_part = other.variance / other.runs as f64;
+    let difference = other.mean - base.mean;
     let standard_error = (base_part + other_part).sqrt();
     if standard_error == 0.0 {
         return Some(Interval {
@@ -100,7 +128,7 @@ pub fn welch(base: &[f64], other: &[f64], confidence: Confidence) -> Option<Inte
     let share = base_part / (base_part + other_part);
     let rest = 1.0 - share;
     let degrees =
-        1.0 / (share * share / (base.len() - 1) as f64 + rest * rest / (other.len() - 1) as f64);
+        1.0 / (share * share / (base.runs - 1) as f64 + rest * rest / (other.runs - 1) as f64);
     let half = t_quantile(f64::midpoint(1.0, confidence.level()), degrees)? * standard_error;
     Some(Interval {
         difference,

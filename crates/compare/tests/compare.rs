@@ -62,7 +62,7 @@ fn verdicts_follow_direction_and_interval() {
     let unknown = only(&results(unknown, &[("base", low), ("patched", high)]));
     assert_eq!(
         (unknown.verdict, unknown.because),
-        (Verdict::CannotTell, Because::DirectionUnknown)
+        (Verdict::Changed, Because::DirectionUnknown)
     );
     let noisy = only(&results(
         throughput(),
@@ -149,6 +149,8 @@ fn a_comparison_as_json() {
             "change": -13.0,
             "change_percent": -13.0,
             "cv_percent": 1.14942529,
+            "detectable_percent": 3.0352523,
+            "effect": -10.4,
             "interval": {
               "degrees": 4.0,
               "difference": -13.0,
@@ -166,6 +168,15 @@ fn a_comparison_as_json() {
             "min": 86.0,
             "missing": 0,
             "n": 3,
+            "oddities": [],
+            "p": 0.0000909618968,
+            "p_adjusted": 0.0000909618968,
+            "ranks": {
+              "exact": true,
+              "least_p": 0.1,
+              "p": 0.1
+            },
+            "runs_needed": null,
             "stddev": 1.0,
             "values": [
               87.0,
@@ -400,8 +411,10 @@ proptest! {
         let mirror = match a.verdict {
             Verdict::Better => Some(Verdict::Worse),
             Verdict::Worse => Some(Verdict::Better),
+            Verdict::Appeared => Some(Verdict::Disappeared),
+            Verdict::Disappeared => Some(Verdict::Appeared),
             // The margin is a share of the base, which is another one here.
-            Verdict::Same | Verdict::CannotTell => None,
+            _ => None,
         };
         if let Some(mirror) = mirror {
             prop_assert_eq!(b.verdict, mirror);
@@ -411,4 +424,48 @@ proptest! {
         prop_assert!(!table.text.contains("NaN"), "{}", table.text);
         prop_assert!(render(&there, &LkpOptions::default()).is_ok());
     }
+}
+
+#[test]
+fn noise_among_many_metrics_is_no_regression_and_settings_are_no_metrics() {
+    // One side metric in twenty differs by chance at 95 %: p near 0.03, alone it would count.
+    let mut set = ResultSet::new("commit");
+    let key = |n: usize| format!("vmstat.m{n}");
+    for n in 0..40 {
+        set.declare(
+            Metric::new(key(n))
+                .unwrap()
+                .with_direction(Direction::BetterLow),
+        )
+        .unwrap();
+    }
+    let setting = "sched_debug.sysctl_sched.sysctl_sched_features";
+    set.declare(Metric::new(setting).unwrap()).unwrap();
+    for (variant, shift) in [("base", 0.0), ("patched", 2.4)] {
+        set.add_variant(Variant::new(variant)).unwrap();
+        for run in 0..3 {
+            let mut values = Run::new(format!("{run}"));
+            for n in 0..40 {
+                let noise = [-1.0, 0.0, 1.0][(run + n) % 3];
+                let value = 100.0 + noise + if n == 7 { shift } else { 0.0 };
+                values.record(key(n), value).unwrap();
+            }
+            let mask = if shift == 0.0 {
+                58_611_259.0
+            } else {
+                58_611_003.0
+            };
+            values.record(setting, mask).unwrap();
+            set.add_run(variant, values).unwrap();
+        }
+    }
+    let told = compare(&set, &CompareOptions::default()).unwrap();
+    let row = &told.rows[7].others[0];
+    assert!(row.interval.unwrap().excludes_zero(), "{row:?}");
+    assert_eq!(
+        (row.verdict, row.because),
+        (Verdict::CannotTell, Because::ManyMetrics)
+    );
+    assert!(row.runs_needed.is_some());
+    assert_eq!(told.rows[40].others[0].verdict, Verdict::Setting);
 }

@@ -19,6 +19,15 @@ pub(crate) enum Format {
     Json,
 }
 
+/// How the interval of a difference is made.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum IntervalChoice {
+    /// Welch's, from Student's distribution.
+    Welch,
+    /// Percentiles of resampled means, widened for few runs.
+    Bootstrap,
+}
+
 #[derive(clap::Args, Debug)]
 pub(crate) struct CompareArgs {
     /// Stored results (results.json of `study --out`), or output of `run --json` or `study --json`. A folder is one
@@ -46,4 +55,10 @@ pub(crate) struct CompareArgs {
     /// Level of the intervals, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     pub(crate) confidence: f64,
+    /// How the intervals are made.
+    #[arg(long, value_enum, value_name = "KIND", default_value = "welch")]
+    pub(crate) interval: IntervalChoice,
+    /// Seed of the bootstrap's draws.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
 }

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use schedlab_compare::{
-    CompareOptions, Comparison, Confidence, Role, Verdict, compare, formats, lkp,
+    CompareOptions, Comparison, Confidence, Direction, IntervalKind, Role, Verdict, compare,
+    formats, lkp,
 };
 
-use crate::args::{CompareArgs, Format};
+use crate::args::{CompareArgs, Format, IntervalChoice};
 use crate::commands::results;
 use crate::output;
 
@@ -22,6 +23,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
         base: args.base.clone(),
         confidence: Confidence::new(args.confidence / 100.0)?,
         same_within_percent: args.same_within,
+        interval: match args.interval {
+            IntervalChoice::Welch => IntervalKind::Welch,
+            IntervalChoice::Bootstrap => IntervalKind::Bootstrap { seed: args.seed },
+        },
     };
     let comparison = compare::compare(&set, &options)?;
     let mut text = match args.format {
@@ -65,7 +70,13 @@ fn exit_code(comparison: &Comparison, threshold: Option<f64>) -> ExitCode {
         for other in &row.others {
             // Without a percentage the base's mean is zero: any established change is beyond all bounds.
             let beyond = other.change_percent.is_none_or(|p| p.abs() > threshold);
-            if row.metric.role == Role::Primary && other.verdict == Verdict::Worse && beyond {
+            let bad = match (other.verdict, row.metric.direction) {
+                (Verdict::Worse, _) => true,
+                (Verdict::Appeared, direction) => direction == Direction::BetterLow,
+                (Verdict::Disappeared, direction) => direction == Direction::BetterHigh,
+                _ => false,
+            };
+            if row.metric.role == Role::Primary && bad && beyond {
                 let percent = other
                     .change_percent
                     .map_or("from zero".to_owned(), |p| format!("{p:+.1} %"));
