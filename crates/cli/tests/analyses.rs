@@ -1,23 +1,12 @@
 //! The commands that read a trace, from the outside: every one on a recording and on a simulated trace, in every form.
 
-use std::fs;
-use std::process::Output;
+mod common;
 
-use assert_cmd::Command;
+use std::fs;
+
 use serde_json::Value;
 
-fn schedlab(args: &[&str]) -> Output {
-    Command::cargo_bin("schedlab")
-        .expect("binary")
-        .args(args)
-        .output()
-        .expect("it runs")
-}
-
-fn text(o: &Output) -> String {
-    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
-    String::from_utf8_lossy(&o.stdout).into_owned()
-}
+use common::{printed as text, schedlab};
 
 fn recording() -> String {
     format!(

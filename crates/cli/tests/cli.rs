@@ -1,26 +1,14 @@
 //! The binary from the outside: results, exit codes, errors that name their place, files whole or not at all.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use assert_cmd::Command;
 
-fn schedlab(args: &[&str]) -> Output {
-    Command::cargo_bin("schedlab")
-        .expect("binary")
-        .args(args)
-        .output()
-        .expect("it runs")
-}
-
-fn stdout(o: &Output) -> String {
-    String::from_utf8_lossy(&o.stdout).into_owned()
-}
-
-fn stderr(o: &Output) -> String {
-    String::from_utf8_lossy(&o.stderr).into_owned()
-}
+use common::{schedlab, stderr, stdout};
 
 /// Fails with exit code 2, prints nothing, and says all of `words`.
 fn refused(args: &[&str], words: &[&str]) {

@@ -1,26 +1,11 @@
 //! `schedlab compare` from the outside: what it reads, what it prints, how it ends.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
-use assert_cmd::Command;
-
-fn schedlab(args: &[&str]) -> Output {
-    Command::cargo_bin("schedlab")
-        .expect("binary")
-        .args(args)
-        .output()
-        .expect("it runs")
-}
-
-fn stdout(o: &Output) -> String {
-    String::from_utf8_lossy(&o.stdout).into_owned()
-}
-
-fn stderr(o: &Output) -> String {
-    String::from_utf8_lossy(&o.stderr).into_owned()
-}
+use common::{schedlab, stderr, stdout};
 
 /// Stored results of one variant: throughput (primary, more is better) and a count of unknown direction.
 fn store(dir: &Path, name: &str, unit: &str, throughput: &[f64]) -> String {

@@ -1,17 +1,10 @@
 //! `schedlab machine` from the outside.
 
+mod common;
+
 use std::fs;
-use std::process::Output;
 
-use assert_cmd::Command;
-
-fn schedlab(args: &[&str]) -> Output {
-    Command::cargo_bin("schedlab")
-        .expect("binary")
-        .args(args)
-        .output()
-        .expect("it runs")
-}
+use common::schedlab;
 
 fn stdout(args: &[&str]) -> String {
     let o = schedlab(args);

@@ -1,26 +1,15 @@
 //! A real `perf.data` through the binary: what each command says of it, beside what perf says of the same file.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-fn schedlab(args: &[&str]) -> Output {
-    Command::cargo_bin("schedlab")
-        .expect("binary")
-        .args(args)
-        .output()
-        .expect("it runs")
-}
-
-fn stdout(o: &Output) -> String {
-    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
-    String::from_utf8_lossy(&o.stdout).into_owned()
-}
+use common::{printed as stdout, schedlab};
 
 fn json(args: &[&str]) -> Value {
     serde_json::from_str(&stdout(&schedlab(args))).expect("JSON")

@@ -1,19 +1,13 @@
 //! `schedlab replay` from the outside: the table, what-ifs, repetitions, files that it writes, and what it refuses.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-fn schedlab(args: &[&str]) -> Output {
-    Command::cargo_bin("schedlab")
-        .expect("binary")
-        .args(args)
-        .output()
-        .expect("it runs")
-}
+use common::schedlab;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -1,26 +1,13 @@
 //! `convert` and `info` from the outside.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
 use assert_cmd::Command;
 
-fn schedlab(args: &[&str]) -> Output {
-    Command::cargo_bin("schedlab")
-        .expect("binary")
-        .args(args)
-        .output()
-        .expect("it runs")
-}
-
-fn stderr(o: &Output) -> String {
-    String::from_utf8_lossy(&o.stderr).into_owned()
-}
-
-fn stdout(o: &Output) -> String {
-    String::from_utf8_lossy(&o.stdout).into_owned()
-}
+use common::{schedlab, stderr, stdout};
 
 fn data(name: &str) -> String {
     format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))

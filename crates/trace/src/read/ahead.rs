@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use super::{ReadError, ReadReport, Reader};
-use crate::{Event, Format};
+use crate::Event;
 
 /// Events handed over at once.
 const BATCH: usize = 2048;
@@ -17,7 +17,6 @@ const WAITING: usize = 2;
 /// that is dropped before its end leaves the thread behind, which ends with its next batch (or with the program, if it waits
 /// for input).
 pub struct Ahead {
-    format: Format,
     full: Receiver<Batch>,
     empty: Sender<Vec<Event>>,
     batch: Batch,
@@ -37,7 +36,6 @@ impl Ahead {
     /// # Errors
     /// That of the system, if it gives no thread.
     pub fn new(reader: Box<dyn Reader + Send>) -> std::io::Result<Self> {
-        let format = reader.format();
         let (to_user, full) = sync_channel(WAITING);
         let (empty, back) = channel();
         let batch = Batch {
@@ -47,12 +45,7 @@ impl Ahead {
         thread::Builder::new()
             .name("reader".to_owned())
             .spawn(move || run(reader, &to_user, &back))?;
-        Ok(Self {
-            format,
-            full,
-            empty,
-            batch,
-        })
+        Ok(Self { full, empty, batch })
     }
 
     /// The next events, 2048 at once but for the last; `None` at the end.
@@ -76,12 +69,6 @@ impl Ahead {
                 Ok(Some(&self.batch.events))
             }
         }
-    }
-
-    /// Format of the source.
-    #[must_use]
-    pub fn format(&self) -> Format {
-        self.format
     }
 
     /// The reader's account up to the last batch that was given.
@@ -125,7 +112,7 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CpuFlags, EventKind};
+    use crate::{CpuFlags, EventKind, Format};
 
     /// Gives so many events, then an error.
     struct Counting(u64, u64);
